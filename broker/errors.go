@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind is why the broker refused. web maps it to a status code, and nothing
+// else in the house chooses one.
+type Kind string
+
+// The kinds. Each is named after what the caller did, never after what broke.
+const (
+	Invalid         Kind = "invalid_request"               // malformed or contradictory input
+	InvalidScope    Kind = "invalid_scope"                 // unknown, malformed or excessive scope
+	InvalidTarget   Kind = "invalid_target"                // unknown or forbidden resource
+	InvalidDetails  Kind = "invalid_authorization_details" // RFC 9396 section 5
+	InvalidGrant    Kind = "invalid_grant"                 // bad assertion, ticket, deferral code
+	InvalidEvidence Kind = "invalid_evidence"              // attestation failed
+	InvalidProof    Kind = "invalid_dpop_proof"            // RFC 9449 section 5
+	UseNonce        Kind = "use_dpop_nonce"                // RFC 9449 section 8
+	Unauthenticated Kind = "invalid_client"                // who are you?
+	Forbidden       Kind = "forbidden"                     // known, but not allowed to do this
+	Denied          Kind = "access_denied"                 // policy or a person said no
+	AskRequired     Kind = "approval_required"             // a person must decide, and the caller cannot wait
+	Pending         Kind = "authorization_pending"         // a person is deciding
+	SlowDown        Kind = "slow_down"                     // polled too fast
+	ExpiredRequest  Kind = "expired_token"                 // nobody decided in time
+	NotFound        Kind = "not_found"                     //
+	Conflict        Kind = "conflict"                      // the state or the facts have changed
+	TooMany         Kind = "too_many_requests"             // a cap or rate was hit
+	Unavailable     Kind = "temporarily_unavailable"       // a store or provider is down: fail closed
+	Internal        Kind = "internal"                      // everything that has no kind
+)
+
+// Sentinels of the stores. Stores wrap them; the broker turns them into an Error.
+var (
+	ErrNotFound   = errors.New("not found")
+	ErrDone       = errors.New("already in a final state")      // a compare-and-swap lost
+	ErrStale      = errors.New("facts have changed")            // digest differs
+	ErrClaimed    = errors.New("already claimed")               // replay
+	ErrTaskClosed = errors.New("task is closed")                //
+	ErrTaskPaused = errors.New("task is paused")                //
+	ErrCap        = errors.New("cap reached")                   //
+	ErrLost       = errors.New("ledger lost data since marked") // see Guard
+	ErrExists     = errors.New("already exists")                //
+)
+
+// Error is the only error the broker's methods return to a caller: a kind, a
+// sentence that may be shown to anybody, and the cause, which may not.
+type Error struct {
+	Kind       Kind
+	Public     string        // one sentence, ASCII, says what to do next
+	Cause      error         // for the log only
+	RetryAfter time.Duration // how long to wait, 0 when waiting does not help
+	Advice     *Advice       // machine-readable answer to a denied agent, or nil
+	Pending    *PendingInfo  // set with kind Pending, or nil
+}
+
+// Error implements error. It is for logs: it holds the cause.
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return string(e.Kind) + ": " + e.Public
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Kind, e.Public, e.Cause)
+}
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// E makes an Error.
+func E(kind Kind, public string, cause error) *Error {
+	return &Error{Kind: kind, Public: public, Cause: cause}
+}
+
+// AsError turns any error into an *Error: unknown causes become Internal, so
+// that nothing internal can reach the wire by accident.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return E(Internal, "The broker failed. Try again; if it lasts, ask the operator.", err)
+}

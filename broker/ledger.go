@@ -1,0 +1,151 @@
+package broker
+
+import (
+	"context"
+	"time"
+)
+
+// Ledger is what is true now: which tasks are open, which credentials live,
+// which proofs were used. It is lost without harm: the Journal refills it, and
+// what it does not know is not valid. Implementations (redisstore, memstore)
+// are safe for concurrent use by many processes that share one store; every
+// compound step is atomic (I10). All times are truncated to milliseconds.
+//
+// An error that is none of the sentinels means "could not judge": the broker
+// fails closed.
+type Ledger interface {
+	TaskTable
+	LeaseTable
+	Gate
+	Guard
+}
+
+// TaskTable holds the tasks that are open, and for as long as a token of theirs
+// could still be unexpired, those that are closed.
+type TaskTable interface {
+	// PutTask makes t known. It is idempotent and monotonic: it never reopens
+	// a closed task and never unsets a sandbox. keep says until when a closed
+	// task must be remembered.
+	PutTask(ctx context.Context, t Live, keep time.Time) error
+	// SetState moves a task in O(1), whatever number of leases it holds, and
+	// publishes an Event when it closes. first is false when a closed task was
+	// closed before; moving a closed task anywhere else is ErrTaskClosed.
+	// An unknown task is ErrNotFound, but closing an unknown task leaves a
+	// tombstone until keep and is no error.
+	SetState(ctx context.Context, id string, s TaskState, at, keep time.Time) (c Counts, first bool, err error)
+	// Touch applies u atomically and returns the result. ErrTaskClosed when closed.
+	Touch(ctx context.Context, id string, u Touch) (Live, error)
+	// Due takes up to n open or paused tasks whose Due has passed and hides each
+	// from other takers until hold: if the taker dies, they become due again.
+	Due(ctx context.Context, now, hold time.Time, n int) ([]string, error)
+}
+
+// Touch is a change of a task's running facts. Zero members change nothing.
+type Touch struct {
+	Due        time.Time
+	Denials    int // added
+	Violations int // added
+	Taint      []string
+	Sandbox    *Sandbox // set once; a different one later is ErrClaimed
+}
+
+// Counts is how many leases a task had at a moment.
+type Counts struct {
+	Live    int // unexpired and not ended
+	Expired int // expired and still remembered
+}
+
+// LiveLease is what the ledger keeps of a lease.
+type LiveLease struct {
+	ID        string
+	TaskID    string
+	ExpiresAt time.Time
+}
+
+// LeaseTable holds live leases.
+type LeaseTable interface {
+	// PutLease records l if its task is open, fewer than limit leases of the
+	// task are live (0 = no limit), and l was not ended before: otherwise
+	// ErrTaskClosed, ErrTaskPaused, ErrCap, ErrDone, or ErrNotFound for an
+	// unknown task. Putting the same lease twice is no error. refill is set while
+	// the Journal refills the ledger: a paused task is then no obstacle.
+	PutLease(ctx context.Context, l LiveLease, limit int, refill bool) error
+	// EndLease refuses l from now on, leaves a tombstone until its expiry and
+	// publishes an Event. first is false when it was ended before.
+	EndLease(ctx context.Context, l LiveLease, at time.Time) (first bool, err error)
+	// Status says whether the lease is live: known, unexpired at now, not ended,
+	// and its task not closed. Unknown is false, never an error.
+	Status(ctx context.Context, taskID, leaseID string, now time.Time) (alive bool, err error)
+	// Follow returns up to max events after cursor ("" = from the oldest kept)
+	// and the next cursor, waiting up to wait for the first. It keeps events at
+	// least as long as a token they concern could be unexpired.
+	Follow(ctx context.Context, cursor string, max int, wait time.Duration) ([]Event, string, error)
+}
+
+// Event is one line of the revocation feed.
+type Event struct {
+	TaskID  string    `json:"task_id"`
+	LeaseID string    `json:"lease_id,omitempty"` // empty: the whole task
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"` // forget it after this
+}
+
+// Claim is a single-use right: the first value wins.
+type Claim struct {
+	Key   string    // namespaced, e.g. "dpop:<hash>"; at most 128 bytes
+	Value string    // the same value may claim again when Rebind; at most 512 bytes
+	Until time.Time // forgotten afterwards
+	Again bool      // a repeated claim with the same Value is accepted
+}
+
+// Rate is a bound on how often something happens.
+type Rate struct {
+	Key   string        // e.g. "mint:<task>"
+	Limit int           // per Per
+	Per   time.Duration //
+}
+
+// Admission is everything a request needs from the ledger before it is judged,
+// in one round trip.
+type Admission struct {
+	TaskID string // "" = no task
+	Claims []Claim
+	Rates  []Rate
+}
+
+// Gate holds claims, rates and one-time values.
+type Gate interface {
+	// Admit makes every claim and counts every rate, and returns the task. It
+	// fails with ErrClaimed, a *RateError, or ErrNotFound for an unknown task. A
+	// closed or paused task is returned, not refused: the caller says why.
+	Admit(ctx context.Context, a Admission) (Live, error)
+	// Put stores a value that Take removes: Take has exactly one winner; to
+	// everybody else, and after until, it is ErrNotFound.
+	Put(ctx context.Context, key, value string, until time.Time) error
+	Take(ctx context.Context, key string) (string, error)
+	// Pace enforces a polling interval that grows: a call earlier than the
+	// current interval after the previous one adds step to it for good and
+	// returns ok false and the new interval.
+	Pace(ctx context.Context, key string, now time.Time, interval, step time.Duration, until time.Time) (cur time.Duration, ok bool, err error)
+}
+
+// RateError says that a rate of an Admission was exceeded.
+type RateError struct {
+	Key        string
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *RateError) Error() string { return "rate exceeded: " + e.Key }
+
+// Guard notices that a shared store lost what was written to it (restart
+// without persistence, failover to a lagging replica, flush).
+type Guard interface {
+	// Check returns nil, ErrLost when data written before is gone since the
+	// last Mark of any process, or another error when the store cannot be
+	// reached or is configured so that it could evict.
+	Check(ctx context.Context) error
+	// Mark says that the ledger is complete now.
+	Mark(ctx context.Context) error
+	Close() error
+}

@@ -1,0 +1,103 @@
+package broker
+
+import (
+	"time"
+
+	"ebb/broker/agenttext"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// RequestState is where an escalation is. All but pending and approved are final.
+type RequestState string
+
+// Request states (reference: state machine of the deferred token response).
+const (
+	RequestPending   RequestState = "pending"
+	RequestApproved  RequestState = "approved"  // decided, first token not yet taken
+	RequestIssued    RequestState = "issued"    // its first token was taken; the grant goes on until GrantUntil
+	RequestDenied    RequestState = "denied"    //
+	RequestExpired   RequestState = "expired"   // nobody decided in time: a no
+	RequestWithdrawn RequestState = "withdrawn" // the client or the end of its task took it back
+)
+
+// DenyCode tells the agent why, so that it stops asking.
+type DenyCode string
+
+// Deny codes.
+const (
+	TooBroad      DenyCode = "too_broad"
+	WrongResource DenyCode = "wrong_resource"
+	NotNeeded     DenyCode = "not_needed"
+	UseExisting   DenyCode = "use_existing_grant"
+	AskOwner      DenyCode = "ask_owner"
+	NoAnswer      DenyCode = "no_answer"
+	ByPolicy      DenyCode = "policy"
+	Suspicious    DenyCode = "suspicious" // also stops the task
+)
+
+// Advice is what a denied agent is told, as data.
+type Advice struct {
+	Decision       string     `json:"decision"` // "denied"
+	Code           DenyCode   `json:"code"`
+	Note           string     `json:"note,omitempty"`
+	WouldAllow     scopes.Set `json:"would_allow,omitzero"` // largest part that needs nobody
+	RetryAfter     int64      `json:"retry_after_s"`
+	DoNotRetrySame bool       `json:"do_not_retry_same"`
+}
+
+// PendingInfo is what a waiting client needs (RFC 8628 section 3.2 names).
+type PendingInfo struct {
+	RequestID    string
+	DeferralCode provider.Secret
+	ExpiresIn    time.Duration
+	Interval     time.Duration
+}
+
+// Vote is one approver's answer.
+type Vote struct {
+	RequestID string     `json:"request_id"`
+	By        string     `json:"by"`
+	Approve   bool       `json:"approve"`
+	Digest    string     `json:"digest"`                // of the facts the approver saw
+	Scopes    scopes.Set `json:"scope,omitzero"`        // narrower than asked, or empty = as asked
+	TTL       Seconds    `json:"ttl_seconds,omitempty"` // shorter than asked, or 0 = as asked
+	Code      DenyCode   `json:"code,omitempty"`
+	Note      string     `json:"note,omitempty"` // to the agent, at most 500 code points
+	At        time.Time  `json:"at"`
+}
+
+// Request is an escalation that waits for a person.
+type Request struct {
+	ID          string              `json:"id"` // "req_..."
+	TaskID      string              `json:"task_id"`
+	Sandbox     string              `json:"sandbox"`
+	Owner       string              `json:"owner"`  // of the task: may never approve
+	Runner      string              `json:"runner"` // of the task: may never approve
+	Fingerprint string              `json:"-"`      // hash of the whole token request and its key: a poll must match
+	Dedupe      string              `json:"-"`      // hash of task, scopes, resource, key; no agent text
+	Provider    string              `json:"provider"`
+	Scopes      scopes.Set          `json:"scope"`
+	Resource    string              `json:"resource"`
+	TTL         Seconds             `json:"ttl_seconds"`
+	Binding     provider.Binding    `json:"cnf"`
+	Tool        string              `json:"tool,omitempty"`
+	Details     bool                `json:"details,omitempty"`
+	Groups      []string            `json:"groups"` // who may decide
+	Quorum      int                 `json:"quorum"` // how many must say yes, at least 1
+	Facts       Facts               `json:"facts"`
+	Digest      string              `json:"digest"` // hex SHA-256 of Facts
+	Reason      agenttext.Untrusted `json:"reason"` // the agent's words
+	Asked       int                 `json:"asked"`  // how often it was asked
+	CreatedAt   time.Time           `json:"created_at"`
+	ExpiresAt   time.Time           `json:"expires_at"` // no answer by then is a no
+
+	State      RequestState `json:"state"`
+	Votes      []Vote       `json:"votes,omitempty"`
+	DecidedAt  time.Time    `json:"decided_at,omitzero"`
+	Granted    scopes.Set   `json:"granted_scope,omitzero"`
+	GrantedTTL Seconds      `json:"granted_ttl_seconds,omitempty"`
+	GrantUntil time.Time    `json:"grant_until,omitzero"` // reuse ends here
+	Code       DenyCode     `json:"code,omitempty"`
+	Note       string       `json:"note,omitempty"`
+}

@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"time"
+
+	"ebb/attest"
+	"ebb/attest/dpop"
+	"ebb/broker/agenttext"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Role is what a principal may do. Roles are configured, never claimed.
+type Role string
+
+// Roles of principals.
+const (
+	RoleRunner         Role = "runner"          // opens, beats and completes its own tasks
+	RoleApprover       Role = "approver"        // decides requests of its groups
+	RoleAuditor        Role = "auditor"         // reads everything, changes nothing
+	RoleOperator       Role = "operator"        // everything but approving
+	RoleResourceServer Role = "resource_server" // introspects and follows the feed for its audiences
+)
+
+// Principal is an authenticated operator, runner, approver, auditor or resource
+// server. Sandboxes are never principals.
+type Principal struct {
+	ID        string   `json:"id"`
+	Roles     []Role   `json:"roles"`
+	Groups    []string `json:"groups,omitempty"`    // of an approver
+	Audiences []string `json:"audiences,omitempty"` // resource URIs of a resource server
+}
+
+// Possession is what the pipeline proved about the caller's key, once per
+// request, before anything else looked at it.
+type Possession struct {
+	Proof *dpop.Proof // RFC 9449 proof that passed, or nil
+	X5T   string      // thumbprint of the TLS client certificate, or ""
+	Key   attest.Key  // the same as handed to attestors
+}
+
+// Binding is the confirmation method a token for p gets: DPoP when a proof was
+// sent, else the certificate.
+func (p Possession) Binding() provider.Binding {
+	if p.Proof != nil {
+		return provider.Binding{JKT: p.Proof.JKT}
+	}
+	return provider.Binding{X5T: p.X5T}
+}
+
+// TaskSpec is what a runner asks for when it opens a task.
+type TaskSpec struct {
+	Name      string            `json:"name"`
+	Kind      string            `json:"kind"`
+	Owner     string            `json:"owner"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	TTL       Seconds           `json:"ttl_seconds"` // deadline from now
+	Ceiling   scopes.Set        `json:"ceiling"`
+	Caps      Caps              `json:"caps,omitzero"`
+	Expect    Expect            `json:"sandbox"`
+	Heartbeat Seconds           `json:"heartbeat_seconds,omitempty"`
+	Ticket    bool              `json:"ticket,omitempty"` // also return an enrolment ticket
+}
+
+// Ticket is a single-use enrolment ticket (I10). Only its hash is stored.
+type Ticket struct {
+	Ticket    provider.Secret
+	ExpiresAt time.Time
+}
+
+// Enrolment is the answer to accepted evidence: a DPoP-bound task token.
+type Enrolment struct {
+	Token     provider.Secret // typ ebb-task+jwt
+	ExpiresAt time.Time
+	Task      Task
+}
+
+// Subject is who asks for a token, before it was judged. Exactly one of Evidence,
+// Assertion and AccessToken is set.
+type Subject struct {
+	TaskID      string           // named by the client; may be "" when the credential names it
+	Evidence    *attest.Evidence // Attestor "" = the one the task's runner registered
+	Assertion   string           // private_key_jwt of an enrolled sandbox (RFC 7523 section 2.2)
+	AccessToken string           // own token, only to narrow it
+	ClientID    string           // form parameter, must equal the subject when sent
+	Channel     attest.Channel
+	Fault       Kind // what a bad credential is called: RFC 8693 says invalid_request, RFC 7523 invalid_grant or invalid_client
+}
+
+// TokenRequest asks for one credential.
+type TokenRequest struct {
+	Subject    Subject
+	Possession Possession
+	Scopes     scopes.Set // scope and authorization_details merged
+	Details    bool       // authorization_details were used: answer with them
+	Resources  []string   // RFC 8707, at most one distinct target per token
+	Audiences  []string   // RFC 8693 logical names: a provider's name
+	TTL        time.Duration
+	Deferred   bool // the client can wait for a person
+	Tool       string
+	Reason     agenttext.Untrusted
+}
+
+// Token is the answer to a TokenRequest.
+type Token struct {
+	Token     provider.Secret
+	Type      string // "DPoP" or "Bearer"
+	ExpiresIn Seconds
+	Scopes    scopes.Set
+	Details   []scopes.Detail // only when asked with them
+	LeaseID   string
+	RequestID string
+}
+
+// Completion is the outcome of a task's end: nothing of it is alive.
+type Completion struct {
+	Task           Task       `json:"task"`
+	Already        bool       `json:"already_complete"` // an earlier call ended it
+	Revoked        int        `json:"revoked"`          // were live at that moment
+	AlreadyExpired int        `json:"already_expired"`
+	Withdrawn      int        `json:"withdrawn_pending"`
+	Credentials    []Lease    `json:"credentials"` // newest first, at most 100; the rest at /v1/leases?task_id=
+	Upstream       []Upstream `json:"upstream"`    // third-party credentials
+}
+
+// Upstream is the outcome at a third party.
+type Upstream struct {
+	LeaseID  string `json:"lease_id"`
+	Provider string `json:"provider"`
+	Result   string `json:"result"` // revoked, expired, owed
+}
+
+// Introspection is the RFC 7662 answer; the zero value is inactive.
+type Introspection struct {
+	Active bool
+	Claims map[string]any // the token's claims, nil when inactive
+	Type   string         // token_type
+}
+
+// Verdict is what an approver posts.
+type Verdict struct {
+	Approve bool
+	Digest  string     // of the facts the approver saw; required to approve
+	Scopes  scopes.Set // narrower, or empty
+	TTL     Seconds    // shorter, or 0
+	Code    DenyCode
+	Note    string
+}

@@ -1,0 +1,29 @@
+// Package attest is the contract between evidence and identity: a caller shows
+// what its environment vouches for, an Attestor says who that is.
+//
+//	evidence.go  Evidence: what was shown, and what the listener saw of the caller
+//	identity.go  Identity, Class, Attestor
+//	selector.go  SelectorMatch: is this the sandbox that was registered?
+//	errors.go    ErrRejected, the fixed set of reasons
+//
+// Each folder below is one kind: enroll, oidc, and so on. Package all lists
+// them; package attesttest is the suite that every kind passes. Packages jose
+// and dpop are not kinds but tools.
+//
+// # What a kind must not do
+//
+// A kind looks at one piece of evidence and nothing else. The steps that all
+// kinds share are done once, by the broker's pipeline, in this order, so that no
+// kind can forget one:
+//
+//  1. Proof of possession: before Attest, the pipeline checks the DPoP proof or
+//     the client certificate and fills Evidence.Key. A kind may demand that its
+//     evidence names that key (Identity.Key), and never proves the key itself.
+//  2. Attest.
+//  3. Key binding: Identity.Key, when set, must be Evidence.Key.
+//  4. Replay: Identity.ReplayID is claimed for Evidence.Key until ReplayUntil.
+//     The first use binds the key: later uses with the same key are allowed
+//     (workload tokens are legitimately cached and reused), uses with another
+//     key are refused.
+//  5. SelectorMatch against what the runner registered for the task.
+package attest

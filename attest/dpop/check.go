@@ -1,0 +1,190 @@
+package dpop
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"ebb/attest/jose"
+)
+
+// Request is what the server knows about the request that a proof came with.
+type Request struct {
+	// Method as received, such as "POST". Compared with htm by letter case.
+	Method string
+	// URL of this resource, from configuration: never from the Host header or a
+	// forwarding header (RFC 9449, section 4.3; standards assertion 104).
+	URL string
+	// AccessToken sent with the request; "" at the token endpoint. When it is
+	// set, the proof must carry its ath.
+	AccessToken string
+	// Now is the time of the check.
+	Now time.Time
+}
+
+// Options of a server. The zero value is usable.
+type Options struct {
+	// Algs accepted. Default ES256 and EdDSA (Ed25519).
+	Algs []jose.Alg
+	// Past and Future bound iat around Now. Default 60 s each.
+	Past, Future time.Duration
+	// Nonce reports whether a nonce is one of ours and fresh; see Nonces.Check.
+	// nil: nonces are not asked for.
+	Nonce func(nonce string, now time.Time) bool
+}
+
+// DefaultAlgs are those that a server advertises when Options.Algs is empty.
+func DefaultAlgs() []jose.Alg { return []jose.Alg{jose.ES256, jose.EdDSA, jose.Ed25519} }
+
+// Proof is an accepted proof.
+type Proof struct {
+	// JKT is the RFC 7638 thumbprint of the key.
+	JKT string
+	// Public is the key.
+	Public crypto.PublicKey
+	// JTI is 1 to 256 bytes, chosen by the client.
+	JTI string
+	// ReplayKey is the base64url SHA-256 of JKT, htu and JTI: of fixed size,
+	// however long the jti, and the same for both twins of an ECDSA signature.
+	ReplayKey string
+	// Until is when ReplayKey may be forgotten: no clock of ours accepts this
+	// proof from then on.
+	Until time.Time
+	// IAT is when the client says it made the proof.
+	IAT time.Time
+	// Nonce that the proof carries, "" for none. Vetted only with Options.Nonce.
+	Nonce string
+}
+
+// MaxProof is the size limit of a proof in bytes; an RS256 key and signature
+// with a long URL need about 2 KiB.
+const MaxProof = 8 << 10
+
+const (
+	proofType    = "dpop+jwt"
+	defaultRange = 60 * time.Second
+)
+
+// Check judges the values of the DPoP header of one request. Errors match
+// ErrProof or ErrNonce; there are no others.
+func Check(header []string, r Request, o Options) (Proof, error) {
+	switch len(header) {
+	case 0:
+		return Proof{}, refuse(ReasonMissing, "a DPoP proof is required")
+	case 1:
+	default:
+		return Proof{}, refuse(ReasonSeveral, "send exactly one DPoP header")
+	}
+	lim := jose.Limits{Size: MaxProof, Depth: 8, Members: 64, EmbeddedKey: true}
+	u, err := jose.Parse(header[0], lim)
+	if err != nil {
+		return Proof{}, fromJOSE(err)
+	}
+	p, err := checkClaims(u.Claims(), r, o)
+	if err != nil {
+		return Proof{}, err
+	}
+	key := u.Header().Key
+	if key.Public == nil {
+		return Proof{}, refuse(ReasonToken, "the DPoP proof does not carry its public key")
+	}
+	if len(o.Algs) == 0 {
+		o.Algs = DefaultAlgs()
+	}
+	profile := jose.Profile{Types: []string{proofType}, Algs: o.Algs, AnyIssuer: true, AnyAudience: true, NoExp: true,
+		Leeway: orDefault(o.Future), Limits: lim}
+	if _, err := u.Verify(profile, func(h jose.Header) (jose.Key, error) { return h.Key, nil }, r.Now); err != nil {
+		return Proof{}, fromJOSE(err)
+	}
+	if o.Nonce != nil && (p.Nonce == "" || !o.Nonce(p.Nonce, r.Now)) {
+		return Proof{}, refuse(ReasonNonce, "use the nonce of the DPoP-Nonce header")
+	}
+	if p.JKT, err = key.Thumbprint(); err != nil {
+		return Proof{}, refuse(ReasonToken, "the key of the DPoP proof is not supported")
+	}
+	p.Public = key.Public
+	p.ReplayKey = replayKey(p.JKT, r.URL, p.JTI)
+	return p, nil
+}
+
+// checkClaims compares what the proof says with the request. It comes before
+// the signature because it is a hundred times cheaper.
+func checkClaims(c *jose.Claims, r Request, o Options) (Proof, error) {
+	htm, okM := c.String("htm")
+	htu, okU := c.String("htu")
+	if !okM || !okU || c.ID == "" || c.IssuedAt.IsZero() {
+		return Proof{}, refuse(ReasonClaims, "the DPoP proof lacks jti, htm, htu or iat")
+	}
+	if htm != r.Method || htm == "" {
+		return Proof{}, refuse(ReasonMethod, "the DPoP proof is for another method")
+	}
+	want, ok := normalHTU(r.URL)
+	got, okGot := normalHTU(htu)
+	if !ok || !okGot || got != want {
+		return Proof{}, refuse(ReasonURL, "the DPoP proof is for another URL")
+	}
+	past, future := orDefault(o.Past), orDefault(o.Future)
+	if age := r.Now.Sub(c.IssuedAt); age > past || -age > future {
+		return Proof{}, refuse(ReasonTime, "the DPoP proof is too old or from the future; check the clock")
+	}
+	if r.AccessToken != "" {
+		ath, _ := c.String("ath")
+		if subtle.ConstantTimeCompare([]byte(ath), []byte(AccessTokenHash(r.AccessToken))) != 1 {
+			return Proof{}, refuse(ReasonAth, "the DPoP proof is for another access token")
+		}
+	}
+	p := Proof{JTI: c.ID, IAT: c.IssuedAt, Until: c.IssuedAt.Add(past + time.Second)}
+	if c.Has("nonce") {
+		if p.Nonce, ok = c.String("nonce"); !ok || !validNonce(p.Nonce) {
+			return Proof{}, refuse(ReasonClaims, "the nonce of the DPoP proof has characters that no nonce has")
+		}
+	}
+	return p, nil
+}
+
+func orDefault(d time.Duration) time.Duration {
+	if d <= 0 {
+		return defaultRange
+	}
+	return d
+}
+
+// validNonce is 1*NQCHAR (RFC 9449, section 8.1), of a length that is ours.
+func validNonce(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x21 || s[i] > 0x7e || s[i] == '"' || s[i] == '\\' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 512
+}
+
+// AccessTokenHash is the ath of an access token (RFC 9449, section 4.2).
+func AccessTokenHash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func replayKey(jkt, url, jti string) string {
+	htu, _ := normalHTU(url)
+	sum := sha256.Sum256([]byte(jkt + "\x00" + htu + "\x00" + jti))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func fromJOSE(err error) error {
+	r := ReasonToken
+	if e, ok := errors.AsType[*jose.Error](err); ok {
+		switch e.Reason {
+		case jose.ReasonSignature:
+			r = ReasonSignature
+		case jose.ReasonClaims:
+			r = ReasonClaims
+		case jose.ReasonExpired, jose.ReasonNotYetValid, jose.ReasonLifetime:
+			r = ReasonTime
+		}
+	}
+	return &Error{Reason: r, Public: "the DPoP proof is not a well-formed, signed proof", cause: err}
+}

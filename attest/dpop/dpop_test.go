@@ -1,0 +1,107 @@
+package dpop_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"ebb/attest/dpop"
+	"ebb/attest/jose"
+)
+
+var epoch = time.Unix(1_800_000_000, 0)
+
+const tokenURL = "https://ebb.example/oauth2/token"
+
+func ecKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func edKey(t testing.TB) ed25519.PrivateKey {
+	t.Helper()
+	_, k, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]jose.Signer{"ES256": ecKey(t), "EdDSA": edKey(t)} {
+		for _, token := range []string{"", "an-access-token"} {
+			proof, err := dpop.NewProof(key, "POST", tokenURL+"?x=1#f", token, "", epoch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := dpop.Check([]string{proof}, dpop.Request{Method: "POST", URL: tokenURL, AccessToken: token, Now: epoch.Add(30 * time.Second)}, dpop.Options{})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			want, err := jose.Thumbprint(key.Public())
+			if err != nil || got.JKT != want || got.ReplayKey == "" || !got.Until.After(epoch.Add(time.Minute)) {
+				t.Errorf("%s: got %+v, want jkt %s", name, got, want)
+			}
+		}
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	for name, key := range map[string]jose.Signer{"ES256": ecKey(b), "EdDSA": edKey(b)} {
+		proof, err := dpop.NewProof(key, "POST", tokenURL, "an-access-token", "", epoch)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := dpop.Request{Method: "POST", URL: tokenURL, AccessToken: "an-access-token", Now: epoch}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := dpop.Check([]string{proof}, r, dpop.Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBare is the signature check alone, for comparison.
+func BenchmarkBare(b *testing.B) {
+	msg := make([]byte, 400)
+	ec, ed := ecKey(b), edKey(b)
+	b.Run("ES256", func(b *testing.B) {
+		sig, err := ecdsa.SignASN1(rand.Reader, ec, msg[:32])
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			ecdsa.VerifyASN1(&ec.PublicKey, msg[:32], sig)
+		}
+	})
+	b.Run("EdDSA", func(b *testing.B) {
+		sig := ed25519.Sign(ed, msg)
+		pub := ed.Public().(ed25519.PublicKey)
+		for b.Loop() {
+			ed25519.Verify(pub, msg, sig)
+		}
+	})
+}
+
+func BenchmarkNewProof(b *testing.B) {
+	for name, key := range map[string]jose.Signer{"ES256": ecKey(b), "EdDSA": edKey(b)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := dpop.NewProof(key, "POST", tokenURL, "t", "", epoch); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package attest
+
+import (
+	"context"
+	"time"
+)
+
+// Class says what stands behind an identity, so that policy can tell them apart.
+type Class string
+
+// The classes, from the hardest to forge to the easiest.
+const (
+	ClassHardware Class = "hardware" // a device vouches: TPM, Nitro, SEV-SNP
+	ClassKernel   Class = "kernel"   // the operating system vouches: peer credentials
+	ClassSigned   Class = "signed"   // an issuer's signature vouches: OIDC, SPIFFE
+	ClassTicket   Class = "ticket"   // a single-use secret or what was issued for it
+	ClassBearer   Class = "bearer"   // whoever holds it: no key, reusable
+)
+
+// Identity is what an Attestor makes of evidence.
+type Identity struct {
+	// Attestor is the name of the instance that judged.
+	Attestor string
+	// Subject is unique within the Attestor: a sub, a SPIFFE ID, a uid.
+	Subject string
+	Class   Class
+	// Selectors are facts for SelectorMatch, by the names the kind documents.
+	Selectors map[string]string
+	// NotAfter is when the evidence stops vouching; zero: it does not say.
+	// Nothing issued on it may live longer (invariant I4).
+	NotAfter time.Time
+	// TaskID is set only when the evidence itself names the task.
+	TaskID string
+	// ReplayID names this piece of evidence, whatever its encoding. The pipeline
+	// claims it for the first key that uses it, until ReplayUntil. "" when the
+	// kind has consumed the evidence itself.
+	ReplayID    string
+	ReplayUntil time.Time
+	// Key is the JKT that the evidence is bound to; "" when it is not.
+	Key string
+}
+
+// Attestor judges evidence of one kind.
+//
+// Attest is safe for concurrent use, honours ctx, and never opens a connection
+// that the evidence asks for (a URL in a claim or a header is data). It takes at
+// most MaxDocument bytes and refuses more. An error that matches ErrRejected is
+// the caller's fault; any other means "could not judge" and becomes 503, never a
+// refusal and never an acceptance. Unless the kind says that it consumes its
+// evidence, the same evidence gives the same Identity until it expires.
+type Attestor interface {
+	Attest(ctx context.Context, e Evidence) (Identity, error)
+}

@@ -1,0 +1,215 @@
+package jose
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	gojose "github.com/go-jose/go-jose/v4"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	maxJWK     = 8 << 10   // an RSA-8192 key with its certificate thumbprints
+	maxJWKS    = 256 << 10 // bytes of a set
+	maxJWKKeys = 100       // keys of a set
+)
+
+var (
+	jwkNames = []string{"kty", "crv", "x", "y", "n", "e", "d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv", "kid", "alg", "use", "key_ops"}
+	// Members of private and symmetric keys (RFC 7518, sections 6.2.2, 6.3.2, 6.4; RFC 9964).
+	jwkPrivate = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"}
+)
+
+var (
+	errJWK        = errors.New("jose: the JWK is not one strict JSON object")
+	errJWKPrivate = errors.New("jose: the JWK has private or symmetric members; publish public keys only")
+	errJWKUse     = errors.New("jose: the JWK is not for verifying signatures")
+	errJWKAlg     = errors.New("jose: the JWK names an algorithm that does not suit it")
+)
+
+// ParseJWK reads one public signature key (RFC 7517, section 4). Private and
+// symmetric keys are refused, and so are weak RSA keys, points off the curve,
+// and keys whose use or key_ops say anything but signatures.
+func ParseJWK(b []byte) (Key, error) { return parseJWK(b, "sig") }
+
+// ParseJWKForUse is ParseJWK for sets whose profile names its own use, such as
+// "jwt-svid" (JWT-SVID, section 6): that use is then required.
+func ParseJWKForUse(b []byte, use string) (Key, error) { return parseJWK(b, use) }
+
+func parseJWK(b []byte, use string) (Key, error) {
+	if len(b) > maxJWK {
+		return Key{}, fmt.Errorf("jose: the JWK is larger than %d bytes", maxJWK)
+	}
+	m, err := decodeObject(b, Limits{Depth: 4, Members: 64})
+	if err != nil || m.lookAlike(jwkNames) {
+		return Key{}, errJWK
+	}
+	for _, name := range jwkPrivate {
+		if _, found := m[name]; found {
+			return Key{}, errJWKPrivate
+		}
+	}
+	// The certificate members are not trusted here, so go-jose need not parse them.
+	slim := make(map[string]jsontext.Value, 8)
+	for _, name := range []string{"kty", "crv", "x", "y", "n", "e"} {
+		if v, found := m[name]; found {
+			slim[name] = v
+		}
+	}
+	slimText, err := jsonv2.Marshal(slim)
+	if err != nil {
+		return Key{}, errJWK
+	}
+	var jwk gojose.JSONWebKey
+	if err := jwk.UnmarshalJSON(slimText); err != nil {
+		return Key{}, errKeyType
+	}
+	k, err := NewKey("", jwk.Key)
+	if err != nil {
+		return Key{}, err
+	}
+	return k, k.label(m, use)
+}
+
+// label applies the members that say what the key may be used for.
+func (k *Key) label(m members, use string) error {
+	var ok bool
+	if v, found := m["kid"]; found {
+		if k.KID, ok = text(v); !ok || !validKID(k.KID) {
+			return errors.New("jose: the kid of the JWK is not 1 to 256 printable characters")
+		}
+	}
+	if v, found := m["use"]; found {
+		if k.Use, ok = text(v); !ok || k.Use != use {
+			return errJWKUse
+		}
+	} else if use != "sig" {
+		return errJWKUse
+	}
+	if v, found := m["key_ops"]; found {
+		var ops []string
+		if json.Unmarshal(v, &ops) != nil || !slices.Contains(ops, "verify") {
+			return errJWKUse
+		}
+	}
+	if v, found := m["alg"]; found {
+		name, ok := text(v)
+		if !ok || !k.allows(Alg(name)) {
+			return errJWKAlg
+		}
+		k.Algs = slices.DeleteFunc(k.Algs, func(a Alg) bool { return a.canonical() != Alg(name).canonical() })
+	}
+	return nil
+}
+
+// KeySet is a parsed JWK Set. The zero KeySet knows no key.
+type KeySet struct{ keys []Key }
+
+// NewKeySet makes a set of keys; two with the same kid are refused.
+func NewKeySet(keys ...Key) (KeySet, error) {
+	var s KeySet
+	for _, k := range keys {
+		if slices.ContainsFunc(s.keys, func(o Key) bool { return o.KID == k.KID && k.KID != "" }) {
+			return KeySet{}, errors.New("jose: two keys of the set have the same kid")
+		}
+		s.keys = append(s.keys, k)
+	}
+	return s, nil
+}
+
+// ParseJWKS reads a JWK Set (RFC 7517, section 5). Keys that ParseJWK would
+// refuse are skipped, as the RFC asks, except that a private or symmetric key
+// anywhere spoils the set: its publisher has lost control of it. Two usable
+// keys with one kid are refused. The set may be empty.
+func ParseJWKS(b []byte) (KeySet, error) { return ParseJWKSForUse(b, "sig") }
+
+// ParseJWKSForUse is ParseJWKS with the rule of ParseJWKForUse.
+func ParseJWKSForUse(b []byte, use string) (KeySet, error) {
+	if len(b) > maxJWKS {
+		return KeySet{}, fmt.Errorf("jose: the JWK set is larger than %d bytes", maxJWKS)
+	}
+	m, err := decodeObject(b, Limits{Depth: 6, Members: 32 * maxJWKKeys})
+	if err != nil || m.lookAlike([]string{"keys"}) {
+		return KeySet{}, errors.New("jose: the JWK set is not one strict JSON object")
+	}
+	var list []jsontext.Value
+	if v := m["keys"]; v.Kind() != jsontext.KindBeginArray || jsonv2.Unmarshal(v, &list) != nil {
+		return KeySet{}, errors.New("jose: the JWK set has no array of keys")
+	}
+	if len(list) > maxJWKKeys {
+		return KeySet{}, fmt.Errorf("jose: the JWK set has more than %d keys", maxJWKKeys)
+	}
+	var keys []Key
+	for _, v := range list {
+		k, err := parseJWK(v, use)
+		if errors.Is(err, errJWKPrivate) {
+			return KeySet{}, err
+		}
+		if err == nil {
+			keys = append(keys, k)
+		}
+	}
+	return NewKeySet(keys...)
+}
+
+// Keys returns a copy of the keys.
+func (s KeySet) Keys() []Key { return slices.Clone(s.keys) }
+
+// Key is a KeySource. A kid must match exactly; without one the set must hold
+// exactly one key for the algorithm.
+func (s KeySet) Key(h Header) (Key, error) {
+	var found []Key
+	for _, k := range s.keys {
+		if k.allows(h.Alg) && (h.KID == "" || h.KID == k.KID) {
+			found = append(found, k)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return Key{}, refuse(ReasonKey, "the token must name one of the several keys of its issuer")
+	}
+	return Key{}, KeyUnknown()
+}
+
+// MarshalPublicJWK prints the key with kid, use and, when it has just one
+// algorithm, alg. There is nothing private in a Key.
+func MarshalPublicJWK(k Key) ([]byte, error) {
+	jwk, err := k.jwk()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(jwk)
+}
+
+// MarshalJWKS prints a JWK Set in the order of the keys.
+func MarshalJWKS(keys ...Key) ([]byte, error) {
+	set := gojose.JSONWebKeySet{Keys: []gojose.JSONWebKey{}}
+	for _, k := range keys {
+		jwk, err := k.jwk()
+		if err != nil {
+			return nil, err
+		}
+		set.Keys = append(set.Keys, jwk)
+	}
+	return json.Marshal(set)
+}
+
+func (k Key) jwk() (gojose.JSONWebKey, error) {
+	if _, err := algsFor(k.Public); err != nil {
+		return gojose.JSONWebKey{}, err
+	}
+	use := k.Use
+	if use == "" {
+		use = "sig"
+	}
+	jwk := gojose.JSONWebKey{Key: k.Public, KeyID: k.KID, Use: use}
+	if len(k.Algs) > 0 && !slices.ContainsFunc(k.Algs, func(a Alg) bool { return a.canonical() != k.Algs[0].canonical() }) {
+		jwk.Algorithm = string(k.Algs[0])
+	}
+	return jwk, nil
+}

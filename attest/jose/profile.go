@@ -1,0 +1,109 @@
+package jose
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Profile says what one kind of token must look like. The zero value accepts
+// nothing. Kinds of token are told apart by Types, Issuer and Audience
+// (RFC 8725, section 3.12).
+type Profile struct {
+	// Types accepted in typ, without "application/", in any letter case.
+	Types []string
+	// AllowNoType accepts a token without typ.
+	AllowNoType bool
+	// Algs accepted. EdDSA and Ed25519 (RFC 9864) admit each other.
+	Algs []Alg
+	// Issuer is the exact iss. Required unless AnyIssuer.
+	Issuer string
+	// AnyIssuer accepts any or no iss: SPIFFE JWT-SVIDs, DPoP proofs.
+	AnyIssuer bool
+	// Audience must be one of aud, exactly. Required unless AnyAudience.
+	Audience string
+	// AudienceSole refuses a second audience: client assertions (RFC 7523bis).
+	AudienceSole bool
+	// AnyAudience accepts any or no aud: DPoP proofs.
+	AnyAudience bool
+	// NoExp accepts a token without exp. An exp that is there still counts.
+	NoExp bool
+	// MaxLifetime is the longest exp - iat accepted (nbf, then now, stand in for
+	// a missing iat). Zero means 24 h, which no workload token needs to exceed.
+	MaxLifetime time.Duration
+	// MaxAge, when set, requires iat and refuses a token older than this.
+	MaxAge time.Duration
+	// Leeway for clocks that differ, on exp, nbf and iat. Zero means none.
+	Leeway time.Duration
+	// Limits of the gate.
+	Limits Limits
+}
+
+// DefaultMaxLifetime applies when Profile.MaxLifetime is zero.
+const DefaultMaxLifetime = 24 * time.Hour
+
+func (p Profile) allows(a Alg) bool {
+	return slices.ContainsFunc(p.Algs, func(b Alg) bool { return a.canonical() == b.canonical() })
+}
+
+// check is everything about a token that needs no key. It runs before the
+// signature, because it is cheaper.
+func (p Profile) check(h Header, c *Claims, now time.Time) error {
+	if !p.allows(h.Alg) {
+		return refuse(ReasonAlgorithm, "the signature algorithm of the token is not accepted here")
+	}
+	typed := slices.ContainsFunc(p.Types, func(t string) bool { return h.Type == normalType(t) && h.Type != "" })
+	if !typed && !(h.Type == "" && p.AllowNoType) {
+		return refuse(ReasonType, "this type of token is not accepted here")
+	}
+	if !p.AnyIssuer && (p.Issuer == "" || c.Issuer != p.Issuer) {
+		return refuse(ReasonIssuer, "the issuer of the token is not the expected one")
+	}
+	if !p.AnyAudience {
+		if p.Audience == "" || !slices.Contains(c.Audience, p.Audience) {
+			return refuse(ReasonAudience, "the token is meant for another audience")
+		}
+		if p.AudienceSole && len(c.Audience) != 1 {
+			return refuse(ReasonAudience, "the token has more than one audience")
+		}
+	}
+	return p.checkTime(c, now)
+}
+
+func (p Profile) checkTime(c *Claims, now time.Time) error {
+	leeway := max(p.Leeway, 0)
+	if c.Expiry.IsZero() && !p.NoExp {
+		return refuse(ReasonExpired, "the token has no expiry")
+	}
+	if !c.Expiry.IsZero() && !now.Before(c.Expiry.Add(leeway)) {
+		return refuse(ReasonExpired, "the token has expired")
+	}
+	if now.Add(leeway).Before(c.NotBefore) || now.Add(leeway).Before(c.IssuedAt) {
+		return refuse(ReasonNotYetValid, "the token is not valid yet; check the clock of its issuer")
+	}
+	if p.MaxAge > 0 && (c.IssuedAt.IsZero() || now.Sub(c.IssuedAt) > p.MaxAge+leeway) {
+		return refuse(ReasonLifetime, "the token was not issued recently")
+	}
+	if c.Expiry.IsZero() {
+		return nil
+	}
+	start := now
+	if !c.NotBefore.IsZero() {
+		start = c.NotBefore
+	}
+	if !c.IssuedAt.IsZero() {
+		start = c.IssuedAt
+	}
+	limit := p.MaxLifetime
+	if limit <= 0 {
+		limit = DefaultMaxLifetime
+	}
+	if life := c.Expiry.Sub(start); life <= 0 || life > limit {
+		return refuse(ReasonLifetime, "the lifetime of the token is not accepted; ask for a shorter one")
+	}
+	return nil
+}
+
+// LooksLikeJWT tells a compact JWS from an opaque handle, for callers that
+// accept both. It promises nothing about the token.
+func LooksLikeJWT(s string) bool { return strings.HasPrefix(s, "ey") && strings.Count(s, ".") == 2 }

@@ -1,0 +1,144 @@
+package jose
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+)
+
+// Signer holds a private key, here or in a KMS. It is crypto.Signer: for ECDSA
+// Sign returns ASN.1, and it must be safe for concurrent use. P-256, Ed25519 and
+// RSA keys are supported.
+type Signer = crypto.Signer
+
+// SignHeader is the header of a token to be signed.
+type SignHeader struct {
+	// Type is typ. Required: ebb issues no untyped token.
+	Type string
+	// KID is kid, "" for none.
+	KID string
+	// EmbedKey puts the public key into jwk: DPoP proofs only.
+	EmbedKey bool
+}
+
+// AlgOf returns the algorithm that Sign uses with this public key: ES256 for
+// P-256, EdDSA for Ed25519, RS256 for RSA.
+func AlgOf(pub crypto.PublicKey) (Alg, error) {
+	algs, err := algsFor(pub)
+	if err != nil {
+		return "", err
+	}
+	switch algs[0] {
+	case ES256, EdDSA, RS256:
+		return algs[0], nil
+	}
+	return "", errors.New("jose: sign with a P-256, Ed25519 or RSA key")
+}
+
+// Sign marshals the claims (encoding/json: struct fields in order, map keys
+// sorted, so that equal claims give equal bytes) and returns a compact JWS. Its
+// errors are never the fault of a token's bearer.
+func Sign(s Signer, h SignHeader, claims any) (string, error) {
+	if h.Type == "" {
+		return "", errors.New("jose: sign: the header needs a type")
+	}
+	pub := s.Public()
+	alg, err := AlgOf(pub)
+	if err != nil {
+		return "", err
+	}
+	head := struct {
+		Alg  Alg             `json:"alg"`
+		JWK  json.RawMessage `json:"jwk,omitempty"`
+		KID  string          `json:"kid,omitempty"`
+		Type string          `json:"typ"`
+	}{Alg: alg, KID: h.KID, Type: h.Type}
+	if h.EmbedKey {
+		if head.JWK, err = bareJWK(pub); err != nil {
+			return "", err
+		}
+	}
+	headJSON, err := marshal(head)
+	if err != nil {
+		return "", fmt.Errorf("jose: sign: header: %w", err)
+	}
+	body, err := marshal(claims)
+	if err != nil {
+		return "", fmt.Errorf("jose: sign: claims: %w", err)
+	}
+	enc := base64.RawURLEncoding
+	out := make([]byte, 0, enc.EncodedLen(len(headJSON))+enc.EncodedLen(len(body))+2+enc.EncodedLen(512))
+	out = append(enc.AppendEncode(out, headJSON), '.')
+	out = enc.AppendEncode(out, body)
+	sig, err := signature(s, alg, out)
+	if err != nil {
+		return "", fmt.Errorf("jose: sign with %s: %w", alg, err)
+	}
+	return string(enc.AppendEncode(append(out, '.'), sig)), nil
+}
+
+// marshal is json.Marshal without the escapes for HTML, which this is not.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// bareJWK prints the members that the thumbprint covers, and no others.
+func bareJWK(pub crypto.PublicKey) ([]byte, error) {
+	k, err := NewKey("", pub)
+	if err != nil {
+		return nil, err
+	}
+	jwk, err := k.jwk()
+	if err != nil {
+		return nil, err
+	}
+	jwk.Use, jwk.Algorithm = "", ""
+	return jwk.MarshalJSON()
+}
+
+func signature(s Signer, alg Alg, input []byte) ([]byte, error) {
+	switch s.(type) {
+	case *ecdsa.PrivateKey, ed25519.PrivateKey, *rsa.PrivateKey:
+		return method(alg).Sign(string(input), s)
+	}
+	// A key that lives elsewhere: golang-jwt wants the private key in memory.
+	if alg == EdDSA {
+		return s.Sign(rand.Reader, input, crypto.Hash(0))
+	}
+	h := crypto.SHA256.New()
+	h.Write(input)
+	sig, err := s.Sign(rand.Reader, h.Sum(nil), crypto.SHA256)
+	if err != nil || alg == RS256 {
+		return sig, err
+	}
+	return fixedECDSA(sig, 32)
+}
+
+// fixedECDSA turns the ASN.1 of crypto.Signer into r || s (RFC 7518, section 3.4).
+func fixedECDSA(der []byte, size int) ([]byte, error) {
+	var v struct{ R, S *big.Int }
+	rest, err := asn1.Unmarshal(der, &v)
+	if err != nil || len(rest) != 0 || v.R.Sign() <= 0 || v.S.Sign() <= 0 ||
+		v.R.BitLen() > 8*size || v.S.BitLen() > 8*size {
+		return nil, errors.New("the signer did not return an ASN.1 ECDSA signature")
+	}
+	out := make([]byte, 2*size)
+	v.R.FillBytes(out[:size])
+	v.S.FillBytes(out[size:])
+	return out, nil
+}

@@ -1,0 +1,125 @@
+package scopes
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// DetailType is the one RFC 9396 authorization details type that ebb understands.
+const DetailType = "ebb_credential"
+
+const (
+	maxDetails     = 16
+	maxDetailBytes = 16 << 10
+)
+
+// ErrDetails marks authorization_details that are refused: the wire answers invalid_authorization_details (RFC 9396
+// section 5). It is always the caller's fault.
+var ErrDetails = errors.New("authorization_details refused")
+
+// Detail is one RFC 9396 section 2 object of type ebb_credential:
+//
+//	{"type":"ebb_credential","provider":"orders","identifier":"eu/42","actions":["read"],"locations":["https://orders.example"]}
+//
+// Identifier is the resource path of the scope, patterns included. Location is optional, "" when absent; on the wire it
+// is an array of exactly one RFC 8707 resource URI.
+type Detail struct {
+	Provider   string
+	Identifier string
+	Actions    []string
+	Location   string
+}
+
+// Set is what the detail asks for: one scope per action. The error wraps [ErrDetails].
+func (d Detail) Set() (Set, error) { return SetOf([]Detail{d}) }
+
+// SetOf is the union of what the details ask for. The error wraps [ErrDetails].
+func SetOf(details []Detail) (Set, error) {
+	var members []Scope
+	for i, d := range details {
+		for j, action := range d.Actions {
+			s, err := New(d.Provider, d.Identifier, action)
+			if err != nil {
+				return Set{}, fmt.Errorf("%w: [%d]: provider, identifier and actions[%d]: %w", ErrDetails, i, j, err)
+			}
+			members = append(members, s)
+		}
+	}
+	set, err := NewSet(members...)
+	if err != nil {
+		return Set{}, fmt.Errorf("%w: %w", ErrDetails, err)
+	}
+	return set, nil
+}
+
+// DetailsOf is the canonical inverse of [SetOf]: one detail per provider and resource, sorted, without locations.
+// It may hold more objects than [ParseDetails] takes in one request.
+func DetailsOf(set Set) []Detail {
+	type target struct{ provider, resource string }
+	index := map[target]int{}
+	var details []Detail
+	for _, m := range set.members {
+		key := target{m.Provider(), m.Resource()}
+		i, seen := index[key]
+		if !seen {
+			i = len(details)
+			index[key] = i
+			details = append(details, Detail{Provider: key.provider, Identifier: key.resource})
+		}
+		details[i].Actions = append(details[i].Actions, m.Action())
+	}
+	slices.SortFunc(details, func(a, b Detail) int {
+		if c := strings.Compare(a.Provider, b.Provider); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Identifier, b.Identifier)
+	})
+	return details
+}
+
+// wireDetail fixes the member order, so that the same details are the same bytes.
+type wireDetail struct {
+	Type       string   `json:"type"`
+	Provider   string   `json:"provider"`
+	Identifier string   `json:"identifier"`
+	Actions    []string `json:"actions"`
+	Locations  []string `json:"locations,omitempty"`
+}
+
+// MarshalJSON writes the RFC 9396 object. It does not judge the detail; [ParseDetails] does.
+func (d Detail) MarshalJSON() ([]byte, error) {
+	w := wireDetail{Type: DetailType, Provider: d.Provider, Identifier: d.Identifier, Actions: d.Actions}
+	if d.Location != "" {
+		w.Locations = []string{d.Location}
+	}
+	return json.Marshal(w)
+}
+
+// ParseDetails reads an authorization_details value: a JSON array of 1 to 16 objects, at most 16 KiB. An unknown type, an
+// unknown, duplicate or differently cased member, a wrong type, a missing member or a bad value is refused. Every error
+// wraps [ErrDetails] and names the place; it repeats no more of the value than a *[ParseError] does. Together the details hold at most [MaxScopes] scopes.
+func ParseDetails(b []byte) ([]Detail, error) {
+	switch {
+	case len(b) > maxDetailBytes:
+		return nil, fmt.Errorf("%w: at most %d bytes", ErrDetails, maxDetailBytes)
+	// The decoder mends bad UTF-8 silently, and its token reader is laxer than its syntax check: both are asked first.
+	case !utf8.Valid(b):
+		return nil, fmt.Errorf("%w: not UTF-8", ErrDetails)
+	case !json.Valid(b):
+		return nil, fmt.Errorf("%w: not JSON", ErrDetails)
+	}
+	r := detailReader{dec: json.NewDecoder(bytes.NewReader(b))}
+	details, err := r.array()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDetails, err)
+	}
+	if _, err := SetOf(details); err != nil {
+		return nil, err
+	}
+	return details, nil
+}

@@ -1,4 +1,0 @@
-package agenttext
-
-// Untrusted is text that left a sandbox.
-type Untrusted struct{ raw string }

@@ -1,0 +1,113 @@
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	dirMode    = 0o700
+	fileMode   = 0o600
+	tempPrefix = ".writing-"
+	// tempAge is when a temporary file must be the leftover of a crash.
+	tempAge = time.Hour
+)
+
+// writeOnce makes a file that is complete and durable when it appears, and
+// fails with fs.ErrExist when there is one: among replicas exactly one wins.
+// link(2) and not rename(2), because rename replaces.
+func writeOnce(dir, name string, content []byte) error {
+	f, err := os.CreateTemp(dir, tempPrefix+"*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("keys: write %s: %w", name, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("keys: write %s: %w", name, err)
+	}
+	if err := os.Link(f.Name(), filepath.Join(dir, name)); err != nil {
+		return fmt.Errorf("keys: write %s: %w", name, err)
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("keys: make %s durable: %w", dir, err)
+	}
+	return nil
+}
+
+// readPrivate reads a small file that only its owner can read.
+func readPrivate(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	defer f.Close()
+	// The open file is looked at, not its name: nothing can be swapped between.
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("keys: %s is not a regular file", path)
+	}
+	if err := private(path, info, "600"); err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	return b, nil
+}
+
+// ErrOpen is wrapped when others on the machine could read or write the keys.
+var ErrOpen = errors.New("others can reach it")
+
+func private(path string, info fs.FileInfo, want string) error {
+	if runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return fmt.Errorf("keys: %s has mode %04o: %w; if nobody took a copy run chmod %s %s", path, info.Mode().Perm(), ErrOpen, want, path)
+}
+
+// ensureDir makes the directory when absent, or checks the one that is there.
+func ensureDir(dir string) error {
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	return private(dir, info, "700")
+}
+
+// sweep removes what writers that crashed left behind.
+func sweep(dir string, now time.Time) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && strings.HasPrefix(e.Name(), tempPrefix) && now.Sub(info.ModTime()) > tempAge {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ebb/attest/jose"
+)
+
+// skew is how far the clocks of replicas may be apart.
+const skew = 5 * time.Minute
+
+// ErrClock is wrapped when a key was made later than this machine's clock says
+// it is. Nothing is changed until the clock is right.
+var ErrClock = errors.New("the clock of this machine is behind the keys")
+
+// Config says where keys are kept.
+type Config struct {
+	Dir    string           // required; made with mode 0700 when absent
+	Policy Policy           // zero members mean the defaults
+	Now    func() time.Time // nil = time.Now
+	Log    *slog.Logger     // nil = silent
+}
+
+// Dir is a directory of keys:
+//
+//	secret.key         the secret; made before the first signing key
+//	sign-000001.key    signing keys, 0600, never rewritten; numbers only grow
+//	sign-000001.pub    JWK of a forgotten key, so that old checkpoints can still be verified
+//
+// Replicas may share it: a name is taken by whoever links it first, and the
+// others find the winner's key when they reload. It is safe for concurrent use.
+type Dir struct {
+	cfg  Config
+	ring *Ring
+
+	mu   sync.Mutex // one maintenance at a time in this process
+	last int        // highest number seen, forgotten keys included
+	num  map[string]int
+}
+
+// Open loads the directory, or makes it with a first key that signs at once. It
+// refuses what others can read, what is damaged, and a directory that lost its
+// secret; it repairs and overwrites nothing.
+func Open(cfg Config) (*Dir, error) {
+	if cfg.Dir == "" {
+		return nil, errors.New("keys: name the directory of the signing keys")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if cfg.Policy, err = cfg.Policy.withDefaults(); err != nil {
+		return nil, err
+	}
+	if err := ensureDir(cfg.Dir); err != nil {
+		return nil, err
+	}
+	sweep(cfg.Dir, cfg.Now())
+	d := &Dir{cfg: cfg}
+	keys, err := d.load()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := d.openSecret()
+	if err != nil {
+		return nil, err
+	}
+	for len(keys) == 0 {
+		now := cfg.Now()
+		if _, err := d.create(now, now); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if keys, err = d.load(); err != nil {
+			return nil, err
+		}
+	}
+	if err := future(keys, cfg.Now()); err != nil {
+		return nil, err
+	}
+	d.ring, err = NewRing(cfg.Policy, secret, keys...)
+	return d, err
+}
+
+// Ring returns the ring that follows this directory.
+func (d *Dir) Ring() *Ring { return d.ring }
+
+// openSecret must run after load: whoever sees a signing key sees the secret
+// that was made before it, so that its absence means it was lost.
+func (d *Dir) openSecret() ([]byte, error) {
+	path := filepath.Join(d.cfg.Dir, secretFile)
+	text, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if d.last > 0 {
+			return nil, fmt.Errorf("keys: %s is missing although signing keys exist: restore it from a backup, because what was sealed with it cannot be read without it", path)
+		}
+		err = writeOnce(d.cfg.Dir, secretFile, encodeSecret(newSecret()))
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		text, err = readPrivate(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	secret, err := decodeSecret(text)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %s cannot be used: %w; restore it from a backup", path, err)
+	}
+	return secret, nil
+}
+
+// load reads every signing key and notes the numbers in use.
+func (d *Dir) load() ([]Key, error) {
+	list, err := os.ReadDir(d.cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	var keys []Key
+	num := make(map[string]int)
+	for _, e := range list {
+		n, ext, ok := parseName(e.Name())
+		if !ok {
+			continue
+		}
+		d.last = max(d.last, n)
+		if ext != ".key" {
+			continue
+		}
+		k, err := d.read(e.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another replica archived it meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(keys, func(o Key) bool { return o.KID == k.KID }) {
+			keys = append(keys, k)
+		}
+		num[k.KID] = n
+	}
+	d.num = num
+	return keys, nil
+}
+
+func (d *Dir) read(name string) (Key, error) {
+	path := filepath.Join(d.cfg.Dir, name)
+	text, err := readPrivate(path)
+	if err != nil {
+		return Key{}, err
+	}
+	k, err := decodeKey(text)
+	if err != nil {
+		return Key{}, fmt.Errorf("keys: %s cannot be used: %w; restore it from a backup, or move it away to go on without it", path, err)
+	}
+	return k, nil
+}
+
+func future(keys []Key, now time.Time) error {
+	for _, k := range keys {
+		if k.Created.After(now.Add(skew)) {
+			return fmt.Errorf("keys: key %s was made at %s, now it is %s: %w; set the clock right", k.KID, k.Created.Format(timeShape), second(now).Format(timeShape), ErrClock)
+		}
+	}
+	return nil
+}
+
+func keyName(n int) string { return fmt.Sprintf("sign-%06d", n) }
+
+func parseName(name string) (n int, ext string, ok bool) {
+	ext = filepath.Ext(name)
+	digits, ok := strings.CutPrefix(strings.TrimSuffix(name, ext), "sign-")
+	if !ok || ext != ".key" && ext != ".pub" {
+		return 0, "", false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, ext, err == nil && n > 0 && keyName(n)+ext == name
+}
+
+// Archive returns the public keys that are forgotten, oldest first: they verify
+// no token any more, but what was signed for the record.
+func (d *Dir) Archive() ([]jose.Key, error) {
+	list, err := os.ReadDir(d.cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	var out []jose.Key
+	for _, e := range list {
+		if _, ext, ok := parseName(e.Name()); !ok || ext != ".pub" {
+			continue
+		}
+		b, err := readPrivate(filepath.Join(d.cfg.Dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		k, err := jose.ParseJWK(b)
+		if err != nil {
+			return nil, fmt.Errorf("keys: %s cannot be used: %w", e.Name(), err)
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}

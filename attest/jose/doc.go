@@ -15,6 +15,7 @@
 //	profile.go  what one kind of token must look like; the checks before the key
 //	verify.go   the key, the signature, the result
 //	key.go      public keys: algorithms they may verify, RFC 7638 thumbprint
+//	public.go   the members of a JWK to a Go key and back
 //	jwk.go      JWK and JWK Set, in and out
 //	sign.go     the other direction: Sign
 //	errors.go   ErrToken, ErrKeyUnknown, the fixed set of reasons

@@ -1,12 +1,12 @@
 package jose
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
-	gojose "github.com/go-jose/go-jose/v4"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -52,23 +52,12 @@ func parseJWK(b []byte, use string) (Key, error) {
 			return Key{}, errJWKPrivate
 		}
 	}
-	// The certificate members are not trusted here, so go-jose need not parse them.
-	slim := make(map[string]jsontext.Value, 8)
-	for _, name := range []string{"kty", "crv", "x", "y", "n", "e"} {
-		if v, found := m[name]; found {
-			slim[name] = v
-		}
-	}
-	slimText, err := jsonv2.Marshal(slim)
+	pub, err := decodePublic(m)
 	if err != nil {
-		return Key{}, errJWK
+		return Key{}, err
 	}
-	var jwk gojose.JSONWebKey
-	if err := jwk.UnmarshalJSON(slimText); err != nil {
-		return Key{}, errKeyType
-	}
-	k, err := NewKey("", jwk.Key)
-	if err != nil {
+	k := Key{Public: pub}
+	if k.Algs, err = algsFor(pub); err != nil {
 		return Key{}, err
 	}
 	return k, k.label(m, use)
@@ -142,7 +131,7 @@ func ParseJWKSForUse(b []byte, use string) (KeySet, error) {
 	if len(list) > maxJWKKeys {
 		return KeySet{}, fmt.Errorf("jose: the JWK set has more than %d keys", maxJWKKeys)
 	}
-	var keys []Key
+	keys := make([]Key, 0, len(list))
 	for _, v := range list {
 		k, err := parseJWK(v, use)
 		if errors.Is(err, errJWKPrivate) {
@@ -179,37 +168,36 @@ func (s KeySet) Key(h Header) (Key, error) {
 // MarshalPublicJWK prints the key with kid, use and, when it has just one
 // algorithm, alg. There is nothing private in a Key.
 func MarshalPublicJWK(k Key) ([]byte, error) {
-	jwk, err := k.jwk()
+	core, err := encodePublic(k.Public)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(jwk)
+	labels := struct {
+		Alg Alg    `json:"alg,omitempty"`
+		KID string `json:"kid,omitempty"`
+		Use string `json:"use"`
+	}{KID: k.KID, Use: cmp.Or(k.Use, "sig")}
+	if len(k.Algs) > 0 && !slices.ContainsFunc(k.Algs, func(a Alg) bool { return a.canonical() != k.Algs[0].canonical() }) {
+		labels.Alg = k.Algs[0]
+	}
+	more, err := json.Marshal(labels)
+	if err != nil {
+		return nil, fmt.Errorf("jose: marshal JWK: %w", err)
+	}
+	return append(append(core[:len(core)-1], ','), more[1:]...), nil
 }
 
 // MarshalJWKS prints a JWK Set in the order of the keys.
 func MarshalJWKS(keys ...Key) ([]byte, error) {
-	set := gojose.JSONWebKeySet{Keys: []gojose.JSONWebKey{}}
+	set := struct {
+		Keys []json.RawMessage `json:"keys"`
+	}{Keys: make([]json.RawMessage, 0, len(keys))}
 	for _, k := range keys {
-		jwk, err := k.jwk()
+		jwk, err := MarshalPublicJWK(k)
 		if err != nil {
 			return nil, err
 		}
 		set.Keys = append(set.Keys, jwk)
 	}
 	return json.Marshal(set)
-}
-
-func (k Key) jwk() (gojose.JSONWebKey, error) {
-	if _, err := algsFor(k.Public); err != nil {
-		return gojose.JSONWebKey{}, err
-	}
-	use := k.Use
-	if use == "" {
-		use = "sig"
-	}
-	jwk := gojose.JSONWebKey{Key: k.Public, KeyID: k.KID, Use: use}
-	if len(k.Algs) > 0 && !slices.ContainsFunc(k.Algs, func(a Alg) bool { return a.canonical() != k.Algs[0].canonical() }) {
-		jwk.Algorithm = string(k.Algs[0])
-	}
-	return jwk, nil
 }

@@ -6,11 +6,10 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"slices"
-
-	gojose "github.com/go-jose/go-jose/v4"
 )
 
 // Alg is a JWS signature algorithm (RFC 7518, section 3.1; RFC 8037; RFC 9864).
@@ -71,17 +70,20 @@ func NewKey(kid string, pub crypto.PublicKey) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
+	if ec, ok := pub.(*ecdsa.PublicKey); ok {
+		if _, err := ec.Bytes(); err != nil { // off the curve
+			return Key{}, errKeyType
+		}
+	}
 	return Key{KID: kid, Algs: algs, Public: pub}, nil
 }
 
+// algsFor judges type and size; whether a point is on its curve is seen by
+// whoever reads or prints the point.
 func algsFor(pub crypto.PublicKey) ([]Alg, error) {
 	switch k := pub.(type) {
 	case *ecdsa.PublicKey:
-		// ECDH refuses a point that is not on the curve.
-		if k == nil || k.Curve == nil {
-			return nil, errKeyType
-		}
-		if _, err := k.ECDH(); err != nil {
+		if k == nil {
 			return nil, errKeyType
 		}
 		switch k.Curve {
@@ -115,15 +117,12 @@ func (k Key) allows(a Alg) bool {
 // padding: the jkt of RFC 9449. It depends on the key alone, not on how a JWK
 // spelt it.
 func Thumbprint(pub crypto.PublicKey) (string, error) {
-	if _, err := algsFor(pub); err != nil {
+	core, err := encodePublic(pub)
+	if err != nil {
 		return "", err
 	}
-	jwk := gojose.JSONWebKey{Key: pub}
-	sum, err := jwk.Thumbprint(crypto.SHA256)
-	if err != nil {
-		return "", errKeyType
-	}
-	return base64.RawURLEncoding.EncodeToString(sum), nil
+	sum := sha256.Sum256(core)
+	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
 // Thumbprint returns the key's RFC 7638 thumbprint, see the function.

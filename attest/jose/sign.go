@@ -63,7 +63,7 @@ func Sign(s Signer, h SignHeader, claims any) (string, error) {
 		Type string          `json:"typ"`
 	}{Alg: alg, KID: h.KID, Type: h.Type}
 	if h.EmbedKey {
-		if head.JWK, err = bareJWK(pub); err != nil {
+		if head.JWK, err = encodePublic(pub); err != nil {
 			return "", err
 		}
 	}
@@ -95,20 +95,6 @@ func marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-// bareJWK prints the members that the thumbprint covers, and no others.
-func bareJWK(pub crypto.PublicKey) ([]byte, error) {
-	k, err := NewKey("", pub)
-	if err != nil {
-		return nil, err
-	}
-	jwk, err := k.jwk()
-	if err != nil {
-		return nil, err
-	}
-	jwk.Use, jwk.Algorithm = "", ""
-	return jwk.MarshalJSON()
 }
 
 func signature(s Signer, alg Alg, input []byte) ([]byte, error) {

@@ -1,0 +1,90 @@
+package out
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"ebb/broker/agenttext"
+)
+
+// maxCell is how many code points of a cell a table shows. Ids are shorter.
+const maxCell = 96
+
+// Column is one fact of a T: its heading in tables and CSV, and its text.
+type Column[T any] struct {
+	Name string
+	Cell func(T) string
+}
+
+// List prints items. As JSON they are an array of what T marshals to; in the
+// other forms the columns, in their order. An empty table is one line that says so.
+func List[T any](w io.Writer, f Format, columns []Column[T], items []T) error {
+	switch f {
+	case JSON:
+		if items == nil {
+			items = []T{}
+		}
+		return writeJSON(w, items)
+	case CSV:
+		return listCSV(w, columns, items)
+	case Table:
+		return listTable(w, columns, items)
+	}
+	return fmt.Errorf("%q is not an output format", string(f))
+}
+
+func listTable[T any](w io.Writer, columns []Column[T], items []T) error {
+	if len(items) == 0 {
+		_, err := fmt.Fprintln(w, "none")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	heads := make([]string, len(columns))
+	for i, c := range columns {
+		heads[i] = strings.ToUpper(strings.ReplaceAll(c.Name, "_", " "))
+	}
+	fmt.Fprintln(tw, strings.Join(heads, "\t"))
+	cells := make([]string, len(columns))
+	for _, item := range items {
+		for i, c := range columns {
+			if cells[i] = drawn(c.Cell(item), maxCell); cells[i] == "" {
+				cells[i] = "-"
+			}
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	return tw.Flush()
+}
+
+func listCSV[T any](w io.Writer, columns []Column[T], items []T) error {
+	cw := csv.NewWriter(w)
+	row := make([]string, len(columns))
+	for i, c := range columns {
+		row[i] = c.Name
+	}
+	if err := cw.Write(row); err != nil {
+		return err
+	}
+	for _, item := range items {
+		for i, c := range columns {
+			row[i] = agenttext.CSVCell(drawn(c.Cell(item), 0))
+		}
+		if err := cw.Write(row); err != nil {
+			return err
+		}
+	}
+	cw.Flush()
+	return cw.Error()
+}
+
+// drawn makes any text safe to look at: at most limit code points, one line,
+// nothing invisible. 0 = all of it.
+func drawn(text string, limit int) string {
+	return agenttext.ShowLine(agenttext.From(text), limit)
+}
+
+// Line draws text that came from somewhere else, for messages.
+func Line(text string) string { return drawn(text, 4*maxCell) }

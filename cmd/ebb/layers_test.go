@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers is the house from the ground up (DESIGN.md section 3). A package
+// imports lower lines only. A name that ends in /* stands for the sub-folders
+// that no other line names. Change a line only in a commit that says why.
+var layers = [][]string{
+	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/scopes", "ebb/migrations"},
+	{"ebb/attest/dpop", "ebb/attest"},
+	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},
+	{"ebb/broker/provider", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys"},
+	{"ebb/broker/provider/providertest"},
+	{"ebb/broker", "ebb/broker/provider/*"},
+	{"ebb/broker/storetest"},
+	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/egress", "ebb/broker/provider/all"},
+	{"ebb/web", "ebb/web/client", "ebb/web/verify", "ebb/broker/brokertest"},
+	{"ebb/web/api", "ebb/web/console"},
+	{"ebb/cmd/ebb/internal/*"},
+	{"ebb/cmd/ebb"},
+}
+
+// fences keep a library where it belongs: import path prefix to the packages
+// that may import it.
+var fences = map[string][]string{
+	"github.com/labstack/echo":       {"ebb/web", "ebb/web/api", "ebb/web/console", "ebb/web/verify"},
+	"github.com/redis/go-redis":      {"ebb/broker/redisstore"},
+	"database/sql":                   {"ebb/broker/sqlstore", "ebb/migrations"},
+	"github.com/jackc/pgx":           {"ebb/broker/sqlstore"},
+	"modernc.org/sqlite":             {"ebb/broker/sqlstore"},
+	"github.com/golang-jwt":          {"ebb/attest/jose"},
+	"github.com/go-jose":             {"ebb/attest/jose"},
+	"github.com/cedar-policy":        {"ebb/scopes/policy"},
+	"github.com/spf13/cobra":         {"ebb/cmd/ebb"},
+	"github.com/goccy/go-yaml":       {"ebb/cmd/ebb/internal/config"},
+	"github.com/getkin/kin-openapi":  nil,
+	"github.com/rogpeppe/":           nil,
+	"pgregory.net/rapid":             nil,
+	"github.com/c2sp/wycheproof":     nil,
+	"github.com/stretchr/testify":    nil,
+	"go.opentelemetry.io/otel/sdk":   {"ebb/cmd/ebb"},
+	"go.opentelemetry.io/otel/expor": {"ebb/cmd/ebb"},
+	"net/http/pprof":                 nil,
+	"ebb/attest/all":                 {"ebb/cmd/ebb"},
+	"ebb/broker/provider/all":        {"ebb/cmd/ebb"},
+}
+
+// pkg is what go list says about one package.
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func house(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "ebb/...")
+	cmd.Stderr = os.Stderr
+	b, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(bytes.NewReader(b)); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// layerOf is the line that names p, or -1. An exact name wins over a pattern.
+func layerOf(p string) int {
+	for i, line := range layers {
+		if slices.Contains(line, p) {
+			return i
+		}
+	}
+	for i, line := range layers {
+		if slices.Contains(line, path.Dir(p)+"/*") {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	for _, p := range house(t) {
+		mine := layerOf(p.ImportPath)
+		if mine < 0 {
+			t.Errorf("%s is on no layer: add it to layers, in a commit that says why it is there", p.ImportPath)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if !strings.HasPrefix(imp, "ebb/") {
+				continue
+			}
+			if theirs := layerOf(imp); theirs >= mine {
+				t.Errorf("%s (layer %d) imports %s (layer %d): a package imports lower layers only", p.ImportPath, mine, imp, theirs)
+			}
+		}
+	}
+}
+
+func TestFences(t *testing.T) {
+	t.Parallel()
+	for _, p := range house(t) {
+		for _, imp := range p.Imports {
+			if problem := fenced(p.ImportPath, imp); problem != "" {
+				t.Error(problem)
+			}
+		}
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			if strings.HasPrefix(imp, "github.com/stretchr/testify") || imp == "ebb/cmd/ebb" {
+				t.Errorf("the tests of %s import %s", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+func fenced(from, imp string) string {
+	for library, allowed := range fences {
+		if strings.HasPrefix(imp, library) && !slices.Contains(allowed, from) {
+			return fmt.Sprintf("%s imports %s, which only %v may", from, imp, allowed)
+		}
+	}
+	return ""
+}
+
+// TestLayersTest shows that the rules above refuse what they are for.
+func TestLayersTest(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ upper, lower string }{
+		{"ebb/attest/oidc", "ebb/attest"}, {"ebb/attest/all", "ebb/attest/oidc"}, {"ebb/broker", "ebb/scopes/policy"},
+		{"ebb/broker/provider/jwt", "ebb/broker/provider"}, {"ebb/broker/provider/all", "ebb/broker/provider/jwt"},
+		{"ebb/broker/sqlstore", "ebb/broker"}, {"ebb/web/api", "ebb/web"}, {"ebb/cmd/ebb", "ebb/cmd/ebb/internal/out"},
+	} {
+		if u, l := layerOf(tt.upper), layerOf(tt.lower); l < 0 || u <= l {
+			t.Errorf("%s is on layer %d, %s on layer %d", tt.upper, u, tt.lower, l)
+		}
+	}
+	if a, b := layerOf("ebb/attest/oidc"), layerOf("ebb/attest/enroll"); a != b {
+		t.Errorf("two kinds are on layers %d and %d: they could import each other", a, b)
+	}
+	if layerOf("ebb/attic") >= 0 || layerOf("ebb/web/new/thing") >= 0 {
+		t.Error("an unknown folder has a layer")
+	}
+	for _, tt := range []struct{ from, imp string }{
+		{"ebb/broker", "database/sql"}, {"ebb/broker", "github.com/labstack/echo/v4"}, {"ebb/web/api", "ebb/attest/all"},
+		{"ebb/broker/memstore", "github.com/redis/go-redis/v9"}, {"ebb/attest/oidc", "github.com/golang-jwt/jwt/v5"},
+	} {
+		if fenced(tt.from, tt.imp) == "" {
+			t.Errorf("%s may import %s", tt.from, tt.imp)
+		}
+	}
+}
+
+// TestMaps asks every folder for its map.
+func TestMaps(t *testing.T) {
+	t.Parallel()
+	for _, p := range house(t) {
+		if _, err := os.Stat(filepath.Join(p.Dir, "doc.go")); err != nil {
+			t.Errorf("%s has no doc.go: write the map of the folder", p.ImportPath)
+		}
+	}
+}

@@ -16,14 +16,18 @@ const (
 	dirMode    = 0o700
 	fileMode   = 0o600
 	tempPrefix = ".writing-"
+	maxFile    = 16 << 10
 	// tempAge is when a temporary file must be the leftover of a crash.
 	tempAge = time.Hour
 )
 
-// writeOnce makes a file that is complete and durable when it appears, and
-// fails with fs.ErrExist when there is one: among replicas exactly one wins.
-// link(2) and not rename(2), because rename replaces.
-func writeOnce(dir, name string, content []byte) error {
+// WritePrivate makes a file of mode 0600 that is complete and durable when it
+// appears. It fails with fs.ErrExist when there is one: among several writers
+// exactly one wins, and nothing is ever overwritten. link(2) and not rename(2),
+// because rename replaces.
+func WritePrivate(path string, content []byte) error {
+	dir, name := filepath.Split(path)
+	dir = filepath.Clean(dir)
 	f, err := os.CreateTemp(dir, tempPrefix+"*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("keys: write %s: %w", name, err)
@@ -36,7 +40,7 @@ func writeOnce(dir, name string, content []byte) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("keys: write %s: %w", name, err)
 	}
-	if err := os.Link(f.Name(), filepath.Join(dir, name)); err != nil {
+	if err := os.Link(f.Name(), path); err != nil {
 		return fmt.Errorf("keys: write %s: %w", name, err)
 	}
 	return syncDir(dir)
@@ -54,8 +58,9 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// readPrivate reads a small file that only its owner can read.
-func readPrivate(path string) ([]byte, error) {
+// ReadPrivate reads a file of at most 16 KiB that only its owner can reach; any
+// other mode is refused with ErrOpen.
+func ReadPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
@@ -75,6 +80,9 @@ func readPrivate(path string) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if len(b) > maxFile {
+		return nil, fmt.Errorf("keys: %s is larger than %d bytes: it holds no key", path, maxFile)
 	}
 	return b, nil
 }

@@ -101,16 +101,16 @@ func (d *Dir) Ring() *Ring { return d.ring }
 // that was made before it, so that its absence means it was lost.
 func (d *Dir) openSecret() ([]byte, error) {
 	path := filepath.Join(d.cfg.Dir, secretFile)
-	text, err := readPrivate(path)
+	text, err := ReadPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if d.last > 0 {
 			return nil, fmt.Errorf("keys: %s is missing although signing keys exist: restore it from a backup, because what was sealed with it cannot be read without it", path)
 		}
-		err = writeOnce(d.cfg.Dir, secretFile, encodeSecret(newSecret()))
+		err = WritePrivate(path, encodeSecret(newSecret()))
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		text, err = readPrivate(path)
+		text, err = ReadPrivate(path)
 	}
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (d *Dir) load() ([]Key, error) {
 
 func (d *Dir) read(name string) (Key, error) {
 	path := filepath.Join(d.cfg.Dir, name)
-	text, err := readPrivate(path)
+	text, err := ReadPrivate(path)
 	if err != nil {
 		return Key{}, err
 	}
@@ -171,10 +171,15 @@ func (d *Dir) read(name string) (Key, error) {
 func future(keys []Key, now time.Time) error {
 	for _, k := range keys {
 		if k.Created.After(now.Add(skew)) {
-			return fmt.Errorf("keys: key %s was made at %s, now it is %s: %w; set the clock right", k.KID, k.Created.Format(timeShape), second(now).Format(timeShape), ErrClock)
+			return tooEarly(k, now)
 		}
 	}
 	return nil
+}
+
+func tooEarly(k Key, now time.Time) error {
+	return fmt.Errorf("keys: key %s was made at %s, now it is %s: %w; set the clock right",
+		k.KID, k.Created.Format(timeShape), second(now).Format(timeShape), ErrClock)
 }
 
 func keyName(n int) string { return fmt.Sprintf("sign-%06d", n) }
@@ -201,7 +206,7 @@ func (d *Dir) Archive() ([]jose.Key, error) {
 		if _, ext, ok := parseName(e.Name()); !ok || ext != ".pub" {
 			continue
 		}
-		b, err := readPrivate(filepath.Join(d.cfg.Dir, e.Name()))
+		b, err := ReadPrivate(filepath.Join(d.cfg.Dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}

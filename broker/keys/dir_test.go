@@ -65,7 +65,7 @@ func TestDirLife(t *testing.T) {
 	if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
 		t.Errorf("directory mode %o", info.Mode().Perm())
 	}
-	_, first, alg := d.Ring().Signer(start)
+	_, first, alg, _ := d.Ring().Signer(start)
 	if alg != jose.EdDSA {
 		t.Errorf("alg %s", alg)
 	}
@@ -86,10 +86,10 @@ func TestDirLife(t *testing.T) {
 		t.Fatalf("published %v", got)
 	}
 	second := kids(t, d.Ring(), at)[1]
-	if _, kid, _ := d.Ring().Signer(at.Add(lead - time.Second)); kid != first {
+	if _, kid, _, _ := d.Ring().Signer(at.Add(lead - time.Second)); kid != first {
 		t.Error("the next key signs before its lead is over")
 	}
-	if _, kid, _ := d.Ring().Signer(at.Add(lead)); kid != second {
+	if _, kid, _, _ := d.Ring().Signer(at.Add(lead)); kid != second {
 		t.Error("the next key does not sign after its lead")
 	}
 	// A restart changes nothing.
@@ -134,7 +134,7 @@ func TestAlgChangeRotates(t *testing.T) {
 	if err := d.Maintain(start); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, alg := d.Ring().Signer(start.Add(lead)); alg != jose.ES256 {
+	if _, _, alg, _ := d.Ring().Signer(start.Add(lead)); alg != jose.ES256 {
 		t.Errorf("alg %s after the lead", alg)
 	}
 }
@@ -150,6 +150,7 @@ func TestOpenRefuses(t *testing.T) {
 		"directory open to the group": {func(d string) error { return os.Chmod(d, 0o750) }, "chmod 700"},
 		"key readable by the group":   {func(d string) error { return os.Chmod(filepath.Join(d, key), 0o640) }, "chmod 600"},
 		"key readable by the world":   {func(d string) error { return os.Chmod(filepath.Join(d, key), 0o604) }, "chmod 600"},
+		"key too large":               {func(d string) error { return cut(filepath.Join(d, key), 20<<10)() }, "larger than"},
 		"secret readable":             {func(d string) error { return os.Chmod(filepath.Join(d, secret), 0o644) }, "chmod 600"},
 		"key empty":                   {func(d string) error { return cut(filepath.Join(d, key), 0)() }, "it is empty"},
 		"key half written":            {func(d string) error { return cut(filepath.Join(d, key), 200)() }, "restore it from a backup"},
@@ -200,7 +201,7 @@ func TestClockBackwards(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	d := open(t, dir, start)
-	_, kid, _ := d.Ring().Signer(start)
+	_, kid, _, _ := d.Ring().Signer(start)
 	for _, back := range []time.Duration{time.Minute, slack, time.Hour, 1000 * time.Hour} {
 		now := start.Add(-back)
 		before := snapshot(t, dir)
@@ -211,8 +212,9 @@ func TestClockBackwards(t *testing.T) {
 		if snapshot(t, dir) != before {
 			t.Errorf("%v back: files changed", back)
 		}
-		if _, got, _ := d.Ring().Signer(now); got != kid {
-			t.Errorf("%v back: signer %s", back, got)
+		_, got, _, err := d.Ring().Signer(now)
+		if wrong := back > slack; errors.Is(err, keys.ErrClock) != wrong || !wrong && got != kid {
+			t.Errorf("%v back: signer %s, %v", back, got, err)
 		}
 	}
 }
@@ -272,7 +274,7 @@ func TestCrashInArchive(t *testing.T) {
 	if _, err := d.Rotate(start); err != nil {
 		t.Fatal(err)
 	}
-	if err := keys.WriteOnce(dir, "sign-000001.pub", []byte(`{}`)); err != nil {
+	if err := keys.WritePrivate(filepath.Join(dir, "sign-000001.pub"), []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	late := start.Add(lead + grace + slack)
@@ -380,7 +382,7 @@ func TestConcurrentUse(t *testing.T) {
 				if _, err := d.Rotate(now); err != nil {
 					t.Error(err)
 				}
-				_, kid, alg := d.Ring().Signer(now)
+				_, kid, alg, _ := d.Ring().Signer(now)
 				if _, err := d.Ring().KeySource(now)(jose.Header{Alg: alg, KID: kid}); err != nil {
 					t.Error(err)
 				}

@@ -6,5 +6,4 @@ var (
 	DecodeKey    = decodeKey
 	EncodeSecret = encodeSecret
 	DecodeSecret = decodeSecret
-	WriteOnce    = writeOnce
 )

@@ -103,7 +103,12 @@ func (r *Ring) Replace(keys ...Key) error {
 	return nil
 }
 
-func (r *Ring) entries() []entry { return *r.now.Load() }
+func (r *Ring) entries() []entry {
+	if p := r.now.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
 
 // active is the index of the key that signs at now: the last one that has
 // begun. Before all of them (the clock went backwards) it is the first, which
@@ -117,11 +122,18 @@ func active(entries []entry, now time.Time) int {
 	return 0
 }
 
-// Signer returns the key that signs at now.
-func (r *Ring) Signer(now time.Time) (s jose.Signer, kid string, alg jose.Alg) {
+// Signer returns the key that signs at now. It fails with ErrClock when now is
+// before every key was made: what is signed then has the wrong dates.
+func (r *Ring) Signer(now time.Time) (s jose.Signer, kid string, alg jose.Alg, err error) {
 	entries := r.entries()
+	if len(entries) == 0 {
+		return nil, "", "", errors.New("keys: the ring is empty; make it with NewRing or Open")
+	}
 	e := entries[active(entries, now)]
-	return e.Signer, e.KID, e.Alg
+	if e.Created.After(now.Add(skew)) {
+		return nil, "", "", tooEarly(e.Key, now)
+	}
+	return e.Signer, e.KID, e.Alg, nil
 }
 
 // listed reports whether the key counts at now: it will sign, it signs, or a

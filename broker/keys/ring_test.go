@@ -89,7 +89,7 @@ func TestRingLife(t *testing.T) {
 		{"nobody followed: it signs on", 1000 * time.Hour, b.KID, []string{b.KID}},
 	} {
 		now := start.Add(tc.at)
-		if _, kid, alg := ring.Signer(now); kid != tc.signer || alg != jose.ES256 {
+		if _, kid, alg, err := ring.Signer(now); err != nil || kid != tc.signer || alg != jose.ES256 {
 			t.Errorf("%s: signer %s %s, want %s", tc.name, kid, alg, tc.signer)
 		}
 		if got := kids(t, ring, now); !slices.Equal(got, tc.listed) {
@@ -111,7 +111,10 @@ func TestRotatedOutKey(t *testing.T) {
 	}
 	profile := jose.Profile{Types: []string{"at+jwt"}, Algs: []jose.Alg{jose.ES256}, Issuer: "https://ebb.test", AnyAudience: true, MaxLifetime: 1000 * time.Hour}
 	sign := func(at time.Time) string {
-		s, kid, _ := ring.Signer(at)
+		s, kid, _, err := ring.Signer(at)
+		if err != nil {
+			t.Fatal(err)
+		}
 		tok, err := jose.Sign(s, jose.SignHeader{Type: "at+jwt", KID: kid}, map[string]any{
 			"iss": "https://ebb.test", "iat": at.Unix(), "exp": at.Add(900 * time.Hour).Unix()})
 		if err != nil {
@@ -182,6 +185,17 @@ func TestNewRingRefuses(t *testing.T) {
 		if _, err := try(); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+func TestZeroRing(t *testing.T) {
+	t.Parallel()
+	var r keys.Ring
+	if _, _, _, err := r.Signer(start); err == nil {
+		t.Error("a zero ring signs")
+	}
+	if _, err := r.KeySource(start)(jose.Header{Alg: jose.ES256, KID: "x"}); !errors.Is(err, jose.ErrKeyUnknown) {
+		t.Error("a zero ring verifies")
 	}
 }
 

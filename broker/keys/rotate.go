@@ -92,7 +92,7 @@ func (d *Dir) create(now, start time.Time) (name string, err error) {
 		return "", err
 	}
 	name = keyName(d.last+1) + ".key"
-	return name, writeOnce(d.cfg.Dir, name, text)
+	return name, WritePrivate(filepath.Join(d.cfg.Dir, name), text)
 }
 
 // archive replaces the private key files that nothing unexpired depends on by
@@ -110,7 +110,7 @@ func (d *Dir) archive(now time.Time) error {
 			return fmt.Errorf("keys: archive: %w", err)
 		}
 		name := keyName(d.num[e.KID])
-		if err := writeOnce(d.cfg.Dir, name+".pub", jwk); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := WritePrivate(filepath.Join(d.cfg.Dir, name+".pub"), jwk); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		if err := os.Remove(filepath.Join(d.cfg.Dir, name+".key")); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,0 +1,72 @@
+package audit
+
+import "slices"
+
+// Kinds of entries. The set is closed: Chain refuses any other, so that whoever
+// reads the record can know every word in it. A stored kind is never renamed.
+const (
+	BrokerStarted = "broker.started" // a process run began; its first entry
+	BrokerStopped = "broker.stopped" // it ended in good order
+
+	PolicyReloaded  = "policy.reloaded"  // a new policy set decides from now on
+	PolicyRejected  = "policy.rejected"  // a new policy set was broken; the last good one stays
+	LedgerRefilled  = "ledger.refilled"  // the ledger was filled from the journal
+	LedgerLost      = "ledger.lost"      // the ledger lost data; nothing mints until it is refilled
+	KeyRotated      = "key.rotated"      // another key signs from now on
+	CheckpointMade  = "checkpoint.made"  // the heads of all chains were signed
+	CheckpointError = "checkpoint.error" // they could not be
+
+	PrincipalAuthenticated = "principal.authenticated" // an operator, runner, approver ... got a token
+	PrincipalRefused       = "principal.refused"       // it did not
+
+	TaskOpened    = "task.opened"
+	TaskTicket    = "task.ticket"    // an enrolment ticket was issued
+	TaskPaused    = "task.paused"    // nothing mints
+	TaskResumed   = "task.resumed"   //
+	TaskClosed    = "task.closed"    // every token of it is dead
+	TaskViolation = "task.violation" // only an attacker or a bug does this
+
+	SandboxEnrolled = "sandbox.enrolled" // its evidence was accepted
+	SandboxRejected = "sandbox.rejected" // its evidence was refused
+
+	RequestCreated   = "request.created"   // a person was asked
+	RequestRepeated  = "request.repeated"  // the same was asked again
+	RequestVoted     = "request.voted"     // one person answered
+	RequestApproved  = "request.approved"  // the quorum said yes
+	RequestDenied    = "request.denied"    // a person said no
+	RequestExpired   = "request.expired"   // nobody answered in time
+	RequestWithdrawn = "request.withdrawn" // the client or the end of its task took it back
+
+	TokenDenied   = "token.denied"   // policy, a cap or a check said no
+	TokenReplayed = "token.replayed" // a proof, ticket or assertion came twice
+
+	LeaseIssued      = "lease.issued"      // a credential was minted
+	LeaseRevoked     = "lease.revoked"     // refused here from now on
+	LeaseUndelivered = "lease.undelivered" // minted, but it never left
+	LeaseExpired     = "lease.expired"     // its own expiry passed
+	LeaseRevoking    = "lease.revoking"    // refused here, revocation owed at the provider
+	LeaseUnconfirmed = "lease.unconfirmed" // expired before the provider confirmed
+)
+
+// Kinds is the whole table, sorted.
+func Kinds() []string {
+	return []string{
+		BrokerStarted, BrokerStopped,
+		CheckpointError, CheckpointMade,
+		KeyRotated,
+		LeaseExpired, LeaseIssued, LeaseRevoked, LeaseRevoking, LeaseUnconfirmed, LeaseUndelivered,
+		LedgerLost, LedgerRefilled,
+		PolicyRejected, PolicyReloaded,
+		PrincipalAuthenticated, PrincipalRefused,
+		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
+		SandboxEnrolled, SandboxRejected,
+		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTicket, TaskViolation,
+		TokenDenied, TokenReplayed,
+	}
+}
+
+// Known reports whether kind is in the table.
+func Known(kind string) bool {
+	_, ok := slices.BinarySearch(Kinds(), kind)
+	return ok
+}

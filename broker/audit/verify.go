@@ -1,0 +1,267 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+
+	"ebb/attest/jose"
+)
+
+// maxLine bounds one line of an export.
+const maxLine = 2 * maxCheckpoint
+
+// Verify proves an export: JSON lines, each an Entry or {"checkpoint":{...}}.
+// Entries of one writer come in the order of Seq; writers may interleave, and
+// checkpoints may come anywhere. Every line is proved or the error is a *Fault
+// that names it; any other error means that r could not be read. The Report
+// covers what was read until then. It keeps 32 bytes in memory per entry.
+func Verify(r io.Reader, keys jose.KeySet) (Report, error) {
+	v := verifier{keys: keys, chains: map[string]*span{}, owed: map[place]claim{}}
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := readLine(in)
+		if err != nil && !errors.Is(err, io.EOF) {
+			if errors.Is(err, errLongLine) {
+				return v.report(), v.fault("the line is longer than any line of a record")
+			}
+			return v.report(), fmt.Errorf("read the export: %w", err)
+		}
+		if err != nil && len(line) == 0 {
+			break
+		}
+		v.line++
+		if fault := v.read(line); fault != nil {
+			return v.report(), fault
+		}
+		if err != nil {
+			break
+		}
+	}
+	fault := v.settle()
+	if fault != nil {
+		return v.report(), fault
+	}
+	return v.report(), nil
+}
+
+var errLongLine = errors.New("line too long")
+
+// readLine returns one line without its newline. The text of a last line
+// comes with io.EOF.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if line == nil && err == nil {
+			return part[:len(part)-1], nil
+		}
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, errLongLine
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		return bytes.TrimSuffix(line, []byte{'\n'}), err
+	}
+}
+
+type verifier struct {
+	keys   jose.KeySet
+	line   int
+	chains map[string]*span
+	order  []*span
+	owed   map[place]claim // heads whose entry has not been read yet
+	counts Report
+}
+
+// span is a chain as far as it was read.
+type span struct {
+	Span
+	hashes [][32]byte // of First, First+1, ...
+}
+
+type place struct {
+	writer string
+	seq    int64
+}
+
+// claim is what a checkpoint says of one place.
+type claim struct {
+	hash string
+	line int
+}
+
+func (v *verifier) fault(why string) error { return &Fault{Line: v.line, Why: why} }
+
+func (v *verifier) read(line []byte) error {
+	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(`{"checkpoint"`)) {
+		return v.checkpoint(line)
+	}
+	var e Entry
+	if err := e.UnmarshalJSON(line); err != nil {
+		return v.fault(err.Error())
+	}
+	if why := v.entry(e); why != "" {
+		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: why}
+	}
+	v.counts.Entries++
+	return nil
+}
+
+// entry links e to its chain; it returns why it could not.
+func (v *verifier) entry(e Entry) string {
+	if e.Writer == "" || e.Seq < 1 {
+		return "the entry has no place in a chain"
+	}
+	if sum := Sum(e); sum == "" || sum != e.Hash {
+		return "the entry was changed: its content does not have the hash it claims"
+	}
+	s := v.chains[e.Writer]
+	if s == nil {
+		if e.Seq == 1 && e.Prev != "" || e.Seq > 1 && !validHash(e.Prev) {
+			return "the entry does not say what came before it"
+		}
+		s = &span{Span: Span{Writer: e.Writer, First: e.Seq, From: e.At}}
+		v.chains[e.Writer] = s
+		v.order = append(v.order, s)
+	} else if why := s.follows(e); why != "" {
+		return why
+	}
+	var sum [32]byte
+	_, _ = hex.Decode(sum[:], []byte(e.Hash)) // it equals a Sum
+	s.hashes = append(s.hashes, sum)
+	s.Last, s.Hash, s.To = e.Seq, e.Hash, e.At
+	at := place{e.Writer, e.Seq}
+	if c, ok := v.owed[at]; ok {
+		if c.hash != e.Hash {
+			return fmt.Sprintf("the checkpoint of line %d proves that this entry was another one", c.line)
+		}
+		delete(v.owed, at)
+		s.Sealed = max(s.Sealed, e.Seq)
+	}
+	return ""
+}
+
+func (s *span) follows(e Entry) string {
+	switch {
+	case e.Seq < s.First:
+		return fmt.Sprintf("the order was changed: the export already starts at seq %d", s.First)
+	case e.Seq <= s.Last && s.hash(e.Seq) == e.Hash:
+		return "the entry is here twice"
+	case e.Seq <= s.Last:
+		return "the chain was forked: another entry has the same place"
+	case e.Seq != s.Last+1:
+		return fmt.Sprintf("entries are missing: the one before it is seq %d", s.Last)
+	case e.Prev != s.Hash:
+		return "the entry before it was changed: it does not have the hash that this one links to"
+	case e.At.Before(s.To):
+		return "the time runs backwards"
+	}
+	return ""
+}
+
+func (s *span) hash(seq int64) string {
+	h := s.hashes[seq-s.First]
+	return hex.EncodeToString(h[:])
+}
+
+func (v *verifier) checkpoint(line []byte) error {
+	var wrap struct {
+		Checkpoint Checkpoint `json:"checkpoint"`
+	}
+	if err := json.Unmarshal(line, &wrap); err != nil {
+		return v.fault(err.Error())
+	}
+	c := wrap.Checkpoint
+	again, err := c.MarshalJSON()
+	if err != nil {
+		return v.fault(err.Error())
+	}
+	if canon, err := jcs.Transform(line); err != nil || string(canon) != `{"checkpoint":`+string(again)+`}` {
+		return v.fault(errCheckpoint.Error())
+	}
+	if err := c.Verify(v.keys); err != nil {
+		return v.fault("the checkpoint is not signed by a known key as it stands: " + err.Error())
+	}
+	for writer, head := range c.Heads {
+		if why := v.head(writer, head); why != "" {
+			return &Fault{Line: v.line, Writer: writer, Seq: head.Seq, Why: why}
+		}
+	}
+	v.counts.Checkpoints++
+	return nil
+}
+
+// head holds one head of a checkpoint against the chain, now or once the chain
+// has got there.
+func (v *verifier) head(writer string, h Head) string {
+	at := place{writer, h.Seq}
+	s := v.chains[writer]
+	if s == nil || h.Seq > s.Last {
+		if c, ok := v.owed[at]; ok && c.hash != h.Hash {
+			return fmt.Sprintf("the checkpoint of line %d says otherwise", c.line)
+		}
+		v.owed[at] = claim{h.Hash, v.line}
+		return ""
+	}
+	if h.Seq >= s.First {
+		if s.hash(h.Seq) != h.Hash {
+			return "the checkpoint proves that the entry at this place was another one"
+		}
+		s.Sealed = max(s.Sealed, h.Seq)
+	}
+	return ""
+}
+
+// settle judges the heads that no entry answered to.
+func (v *verifier) settle() error {
+	partial := slices.ContainsFunc(v.order, func(s *span) bool { return s.First > 1 })
+	var faults []*Fault
+	for at, c := range v.owed {
+		s := v.chains[at.writer]
+		switch {
+		case s == nil && partial:
+			if !slices.Contains(v.counts.Missing, at.writer) {
+				v.counts.Missing = append(v.counts.Missing, at.writer)
+			}
+		case s == nil:
+			faults = append(faults, &Fault{c.line, at.writer, at.seq, "the whole writer was removed: the checkpoint proves that it wrote"})
+		case at.seq < s.First:
+		default:
+			faults = append(faults, &Fault{c.line, at.writer, at.seq,
+				fmt.Sprintf("the end was cut off: the checkpoint proves this entry, the export ends at seq %d", s.Last)})
+		}
+	}
+	slices.Sort(v.counts.Missing)
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.SortFunc(faults, func(a, b *Fault) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return strings.Compare(a.Writer, b.Writer)
+	})
+	return faults[0]
+}
+
+func (v *verifier) report() Report {
+	r := v.counts
+	for _, s := range v.order {
+		r.Writers = append(r.Writers, s.Span)
+		r.Partial = r.Partial || s.First > 1
+		r.Unsealed += int(s.Last - max(s.Sealed, s.First-1))
+	}
+	r.Partial = r.Partial || len(r.Missing) > 0
+	return r
+}

@@ -25,13 +25,12 @@ func normalHTU(raw string) (norm string, ok bool) {
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	host = strings.ToLower(host)
-	switch scheme {
-	case "https":
-		host = strings.TrimSuffix(host, ":443")
-	case "http":
-		host = strings.TrimSuffix(host, ":80")
+	port := ":443"
+	if scheme == "http" {
+		port = ":80"
 	}
-	if host == "" || strings.ContainsRune(host, '@') {
+	host = strings.TrimSuffix(host, port)
+	if host == "" || strings.ContainsRune(host, '@') || strings.HasSuffix(host, port) {
 		return "", false
 	}
 	return scheme + "://" + host + "/" + path, true

@@ -1,0 +1,69 @@
+package attest_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"ebb/attest"
+)
+
+func TestSelectorMatch(t *testing.T) {
+	t.Parallel()
+	got := attest.Identity{Selectors: map[string]string{"sub": "spiffe://td/team/ab", "env": "prod", "empty": ""}}
+	for _, tc := range []struct {
+		name string
+		want map[string]string
+		ok   bool
+	}{
+		{"one of several", map[string]string{"env": "prod"}, true},
+		{"all", map[string]string{"env": "prod", "sub": "spiffe://td/team/ab"}, true},
+		{"H19 prefix", map[string]string{"sub": "spiffe://td/team/a"}, false},
+		{"H19 glob", map[string]string{"sub": "spiffe://td/team/*"}, false},
+		{"star alone", map[string]string{"sub": "*"}, false},
+		{"letter case of the value", map[string]string{"env": "Prod"}, false},
+		{"letter case of the name", map[string]string{"Env": "prod"}, false},
+		{"trailing blank", map[string]string{"env": "prod "}, false},
+		{"absent", map[string]string{"env": "prod", "repo": "x"}, false},
+		{"regular expression", map[string]string{"env": "pr.d"}, false},
+	} {
+		err := attest.SelectorMatch(tc.want, got)
+		if (err == nil) != tc.ok || errors.Is(err, attest.ErrRejected) == tc.ok {
+			t.Errorf("%s: got %v", tc.name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "prod") {
+			t.Errorf("%s: the error repeats a value: %v", tc.name, err)
+		}
+	}
+	if err := attest.SelectorMatch(map[string]string{"x": "y"}, attest.Identity{}); !errors.Is(err, attest.ErrRejected) {
+		t.Errorf("identity without selectors: got %v", err)
+	}
+}
+
+// A senseless registration is refused, and not blamed on the sandbox.
+func TestSelectorRegistration(t *testing.T) {
+	t.Parallel()
+	many := map[string]string{}
+	for i := range 65 {
+		many[strings.Repeat("n", i+1)] = "v"
+	}
+	for name, want := range map[string]map[string]string{
+		"nil": nil, "empty": {}, "empty name": {"": "x"}, "empty value": {"empty": ""}, "too many": many,
+		"long name": {strings.Repeat("n", 129): "v"}, "long value": {"n": strings.Repeat("v", 2049)},
+	} {
+		got := attest.Identity{Selectors: want}
+		if err := attest.SelectorMatch(want, got); err == nil || errors.Is(err, attest.ErrRejected) {
+			t.Errorf("%s: got %v, want a refusal that is not ErrRejected", name, err)
+		}
+	}
+}
+
+func TestReject(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	err := attest.Reject(attest.ReasonUsed, "the ticket has been used", cause)
+	r, ok := errors.AsType[*attest.Rejection](err)
+	if !errors.Is(err, attest.ErrRejected) || !errors.Is(err, cause) || !ok || r.Reason != attest.ReasonUsed || !strings.Contains(err.Error(), "has been used: cause") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"encoding/json"
 	"time"
 
 	"ebb/attest"
@@ -29,6 +30,8 @@ type Principal struct {
 	Roles     []Role   `json:"roles"`
 	Groups    []string `json:"groups,omitempty"`    // of an approver
 	Audiences []string `json:"audiences,omitempty"` // resource URIs of a resource server
+
+	doubt error // its proof could not be checked for replay: it may only end things
 }
 
 // Possession is what the pipeline proved about the caller's key, once per
@@ -110,6 +113,15 @@ type Token struct {
 	Details   []scopes.Detail // only when asked with them
 	LeaseID   string
 	RequestID string
+	API       string // scope of a token for the API: the roles; Scopes is then empty
+}
+
+// Revoker is who asks for the end of a token (RFC 7009): a principal, or the
+// sandbox that holds the key of the token.
+type Revoker struct {
+	Principal  *Principal
+	Subject    *Subject
+	Possession Possession
 }
 
 // Completion is the outcome of a task's end: nothing of it is alive.
@@ -133,8 +145,8 @@ type Upstream struct {
 // Introspection is the RFC 7662 answer; the zero value is inactive.
 type Introspection struct {
 	Active bool
-	Claims map[string]any // the token's claims, nil when inactive
-	Type   string         // token_type
+	Claims json.RawMessage // the claims of the token as a JSON object, nil when inactive
+	Type   string          // token_type
 }
 
 // Verdict is what an approver posts.

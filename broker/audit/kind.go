@@ -28,6 +28,7 @@ const (
 
 	SandboxEnrolled = "sandbox.enrolled" // its evidence was accepted
 	SandboxRejected = "sandbox.rejected" // its evidence was refused
+	SandboxToken    = "sandbox.token"    // it got a task token
 
 	RequestCreated   = "request.created"   // a person was asked
 	RequestRepeated  = "request.repeated"  // the same was asked again
@@ -59,7 +60,7 @@ func Kinds() []string {
 		PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,
 		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
-		SandboxEnrolled, SandboxRejected,
+		SandboxEnrolled, SandboxRejected, SandboxToken,
 		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTicket, TaskViolation,
 		TokenDenied, TokenReplayed,
 	}

@@ -1,0 +1,110 @@
+package broker
+
+import (
+	"context"
+	"errors"
+
+	"ebb/attest/jose"
+)
+
+// ask finds out who asks for a token: exactly one of evidence, a client
+// assertion of an enrolled sandbox, or an own token to be narrowed. All three
+// end at the same task, the same sandbox and the same proved key.
+func (b *Broker) ask(ctx context.Context, s Subject, p Possession) (asker, error) {
+	if p.Key.JKT == "" {
+		return asker{}, E(InvalidProof, "Prove your key: send a DPoP proof or a client certificate.", nil)
+	}
+	var a asker
+	var err error
+	switch {
+	case s.Evidence != nil:
+		ev := *s.Evidence
+		ev.Key, ev.Channel = p.Key, s.Channel
+		a, err = b.identify(ctx, s.TaskID, ev, p, s.Fault)
+	case s.Assertion != "":
+		a, err = b.askByAssertion(ctx, s, p)
+	case s.AccessToken != "":
+		a, err = b.askByToken(ctx, s, p)
+	default:
+		err = E(Unauthenticated, "Say who you are: send a subject token or a client assertion.", nil)
+	}
+	if err != nil {
+		return asker{}, err
+	}
+	if s.ClientID != "" && s.ClientID != a.sandbox.ID {
+		return asker{}, E(Unauthenticated, "client_id differs from the sandbox that was authenticated.", nil)
+	}
+	if s.TaskID != "" && s.TaskID != a.live.ID {
+		return asker{}, E(s.Fault, "task_id differs from the task of the credential.", nil)
+	}
+	return a, nil
+}
+
+// askByAssertion authenticates an enrolled sandbox by private_key_jwt with the
+// key it enrolled. Sandboxes of other attestors have to show their evidence
+// each time, or a key would outlive what vouched for it.
+func (b *Broker) askByAssertion(ctx context.Context, s Subject, p Possession) (asker, error) {
+	unverified, err := jose.Parse(s.Assertion, jose.Limits{})
+	if err != nil {
+		return asker{}, E(Unauthenticated, "The client assertion is not an acceptable JWT.", err)
+	}
+	id := unverified.Subject
+	if !validID(sandboxPrefix, id) {
+		return asker{}, E(Unauthenticated, "The client is not known here.", nil)
+	}
+	t, err := b.taskByID(ctx, taskOf(id))
+	if err != nil || t.Sandbox == nil || t.Sandbox.Attestor != enrollName {
+		if e := AsError(err); e != nil && e.Kind == Unavailable {
+			return asker{}, e
+		}
+		return asker{}, E(Unauthenticated, "The client is not known here.", err)
+	}
+	key, err := jose.ParseJWK([]byte(t.Sandbox.JWK))
+	if err != nil {
+		return asker{}, unavailable(err)
+	}
+	err = b.verifyAssertion(ctx, s.Assertion, id, func(jose.Header) (jose.Key, error) { return key, nil })
+	if err != nil {
+		return asker{}, err
+	}
+	if t.Sandbox.JKT != p.Key.JKT {
+		return asker{}, E(InvalidProof, "The DPoP proof must be made with the key of the sandbox.", nil)
+	}
+	live, err := b.admit(ctx, t.ID, p, Unauthenticated)
+	if err != nil {
+		return asker{}, err
+	}
+	return asker{live: live, sandbox: *t.Sandbox}, nil
+}
+
+// askByToken lets a sandbox narrow a token of its own: never another's, never a
+// dead one, and never wider, longer or for another resource (see frame).
+func (b *Broker) askByToken(ctx context.Context, s Subject, p Possession) (asker, error) {
+	t, err := b.verifyOwn(s.AccessToken, "")
+	if err != nil {
+		if e := AsError(err); e.Kind == Unavailable {
+			return asker{}, e
+		}
+		return asker{}, E(s.Fault, AsError(err).Public, err)
+	}
+	if t.taskID == "" || t.scopes.Empty() {
+		return asker{}, E(s.Fault, "A token without a task or without scopes cannot be exchanged.", nil)
+	}
+	if err := t.boundTo(p); err != nil {
+		return asker{}, E(s.Fault, AsError(err).Public, err)
+	}
+	live, err := b.admit(ctx, t.taskID, p, s.Fault)
+	if err != nil {
+		return asker{}, err
+	}
+	alive, err := b.alive(ctx, t.taskID, t.id)
+	if err != nil {
+		return asker{}, unavailable(err)
+	}
+	if !alive || live.Sandbox == nil || live.Sandbox.ID != t.clientID {
+		return asker{}, E(s.Fault, "The token is revoked or its task is complete.", nil)
+	}
+	return asker{live: live, sandbox: *live.Sandbox, notAfter: t.exp, parent: t}, nil
+}
+
+var errWider = errors.New("issued scope is not covered by its frame")

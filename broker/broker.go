@@ -1,0 +1,224 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/expirable"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ebb/attest"
+	"ebb/attest/dpop"
+	"ebb/attest/jose"
+	"ebb/broker/audit"
+	"ebb/broker/keys"
+	"ebb/broker/provider"
+	"ebb/scopes/policy"
+)
+
+// Provider is a configured provider instance. Its name is the first part of
+// every scope it serves.
+type Provider struct {
+	Driver   provider.Driver
+	Kind     string        // kind of driver, e.g. "jwt"
+	Resource string        // RFC 8707 resource URI, the aud of its tokens
+	MaxTTL   time.Duration // no credential lives longer; 0 = Limits.MaxTTL
+}
+
+// Limits bound what can be asked for (I4, I12). Zero members take the default.
+type Limits struct {
+	DefaultTTL   time.Duration // of a token when the client names none; 15 min
+	MaxTTL       time.Duration // of a token; 1 h
+	MaxTaskTTL   time.Duration // of a task; 24 h
+	TicketTTL    time.Duration // of an enrolment ticket; 60 s, never more
+	PrincipalTTL time.Duration // of a token for /v1; 10 min
+	RequestTTL   time.Duration // how long a request waits for a person; 30 min
+	GrantTTL     time.Duration // how long an approval is reused inside its task; 15 min
+	CoolDown     time.Duration // after a deny, for the same or more; 15 min
+	PollInterval time.Duration // of a waiting client; 5 s
+	DefaultCaps  Caps          // of a task that names none; 1000 leases, 600 mints a minute, 3 requests
+	MaxCaps      Caps          // what a runner may ask for at most; 1,000,000, 1,000,000, 20
+	OwnerPerMin  int           // token requests of all tasks of one owner per minute; 6000
+	Checkpoint   time.Duration // between signed checkpoints of the audit chain; 1 min
+}
+
+// Config is what New needs. Every member without a default is required.
+type Config struct {
+	Issuer     string // public base URL, byte-identical to the iss of every token
+	Ledger     Ledger
+	Journal    Journal
+	Desk       Desk
+	Policy     *policy.Live
+	Attestors  map[string]attest.Attestor
+	Providers  map[string]Provider
+	Principals []PrincipalConfig
+	Keys       *keys.Ring
+	Nonces     *dpop.Nonces // nil = no nonce mode
+	DPoPAlgs   []jose.Alg   // nil = ES256, EdDSA
+	Limits     Limits
+	Now        func() time.Time      // nil = time.Now
+	Logger     *slog.Logger          // nil = discard
+	Registerer prometheus.Registerer // nil = none
+}
+
+// Broker is the life of tasks, requests and leases. Its methods are safe for
+// concurrent use and return *Error.
+type Broker struct {
+	cfg        Config
+	principals map[string]*PrincipalConfig
+	codeKey    []byte // HMAC key of deferral codes
+	verified   *lru.LRU[[32]byte, *ownToken]
+	taskTokens *lru.LRU[[32]byte, attest.Identity]
+	budgets    *lru.LRU[string, budget]
+	tombs      tombs
+	down       atomic.Bool // the ledger is not complete: fail closed
+	owedMu     sync.Mutex
+	owed       map[string]TaskMove // closings that a store has not taken yet
+	m          *metrics
+}
+
+// New makes a broker and refills the ledger from the journal: when it returns,
+// what the journal knows is in force.
+func New(ctx context.Context, c Config) (*Broker, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c.Limits = c.Limits.withDefaults()
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(c.DPoPAlgs) == 0 {
+		c.DPoPAlgs = []jose.Alg{jose.ES256, jose.EdDSA, jose.Ed25519}
+	}
+	b := &Broker{
+		cfg:        c,
+		principals: map[string]*PrincipalConfig{},
+		codeKey:    c.Keys.Derive("deferral-code"),
+		verified:   lru.NewLRU[[32]byte, *ownToken](8192, nil, time.Minute),
+		taskTokens: lru.NewLRU[[32]byte, attest.Identity](4096, nil, time.Minute),
+		budgets:    lru.NewLRU[string, budget](16384, nil, time.Hour),
+		owed:       map[string]TaskMove{},
+		m:          newMetrics(c.Registerer),
+	}
+	for i := range c.Principals {
+		p := &c.Principals[i]
+		if _, twice := b.principals[p.ID]; twice {
+			return nil, fmt.Errorf("principal %q is configured twice", p.ID)
+		}
+		b.principals[p.ID] = p
+	}
+	if err := b.refill(ctx); err != nil {
+		return nil, fmt.Errorf("refilling the ledger from the journal: %w", err)
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
+		b.entry(audit.BrokerStarted, self, map[string]any{"policy": b.PolicyVersion(), "issuer": b.cfg.Issuer}),
+	}}); err != nil {
+		return nil, fmt.Errorf("recording the start: %w", err)
+	}
+	return b, nil
+}
+
+func (c *Config) check() error {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New("broker: "+what))
+		}
+	}
+	u, err := url.Parse(c.Issuer)
+	need(err == nil && u.IsAbs() && u.Host != "" && u.RawQuery == "" && u.Fragment == "", "Issuer must be an absolute URL without query and fragment")
+	need(c.Ledger != nil && c.Journal != nil && c.Desk != nil, "Ledger, Journal and Desk are required")
+	need(c.Policy != nil && c.Keys != nil, "Policy and Keys are required")
+	need(c.Limits.TicketTTL <= time.Minute, "Limits.TicketTTL is at most 60 s")
+	for name, p := range c.Providers {
+		need(p.Driver != nil && p.Resource != "", "provider "+name+" needs a driver and a resource")
+		need(p.Resource != c.Issuer+apiPath, "provider "+name+" must not use the broker's own resource")
+	}
+	return errors.Join(errs...)
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&l.DefaultTTL, 15*time.Minute)
+	set(&l.MaxTTL, time.Hour)
+	set(&l.MaxTaskTTL, 24*time.Hour)
+	set(&l.TicketTTL, time.Minute)
+	set(&l.PrincipalTTL, 10*time.Minute)
+	set(&l.RequestTTL, 30*time.Minute)
+	set(&l.GrantTTL, 15*time.Minute)
+	set(&l.CoolDown, 15*time.Minute)
+	set(&l.PollInterval, 5*time.Second)
+	set(&l.Checkpoint, time.Minute)
+	l.DefaultCaps = l.DefaultCaps.or(Caps{Leases: 1000, MintsPerMinute: 600, OpenRequests: 3})
+	l.MaxCaps = l.MaxCaps.or(Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000, OpenRequests: 20})
+	if l.OwnerPerMin <= 0 {
+		l.OwnerPerMin = max(6000, l.DefaultCaps.MintsPerMinute)
+	}
+	return l
+}
+
+// or fills the members of c that are not set from d.
+func (c Caps) or(d Caps) Caps {
+	pick := func(a, b int) int {
+		if a > 0 {
+			return a
+		}
+		return b
+	}
+	return Caps{pick(c.Leases, d.Leases), pick(c.MintsPerMinute, d.MintsPerMinute), pick(c.OpenRequests, d.OpenRequests)}
+}
+
+// Issuer is the public base URL.
+func (b *Broker) Issuer() string { return b.cfg.Issuer }
+
+// JWKS is the published key set (RFC 7517 section 5).
+func (b *Broker) JWKS() []byte { return b.cfg.Keys.JWKS(b.now()) }
+
+// PolicyVersion names the policy set in force.
+func (b *Broker) PolicyVersion() string { return b.cfg.Policy.Current().Version() }
+
+// ProviderInfo describes a provider to clients.
+type ProviderInfo struct {
+	Name     string         `json:"name"`
+	Kind     string         `json:"kind"`
+	Resource string         `json:"resource"`
+	Class    provider.Class `json:"revocability"`
+}
+
+// ProviderInfos lists the providers by name.
+func (b *Broker) ProviderInfos() []ProviderInfo {
+	var out []ProviderInfo
+	for name, p := range b.cfg.Providers {
+		out = append(out, ProviderInfo{name, p.Kind, p.Resource, p.Driver.Class()})
+	}
+	slices.SortFunc(out, func(x, y ProviderInfo) int {
+		if x.Name < y.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// now is the broker's clock in the precision of the stores.
+func (b *Broker) now() time.Time { return b.cfg.Now().UTC().Truncate(time.Millisecond) }
+
+// Nonces is nil when nonce mode is off (RFC 9449 section 8).
+func (b *Broker) Nonces() *dpop.Nonces { return b.cfg.Nonces }
+
+// DPoPAlgs are the algorithms a proof may use.
+func (b *Broker) DPoPAlgs() []jose.Alg { return b.cfg.DPoPAlgs }

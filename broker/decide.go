@@ -1,0 +1,204 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"unicode/utf8"
+
+	"ebb/attest/jose"
+	"ebb/broker/audit"
+	"ebb/scopes/policy"
+)
+
+var denyCodes = []DenyCode{TooBroad, WrongResource, NotNeeded, UseExisting, AskOwner, ByPolicy, Suspicious}
+
+// Decide gives one approver's verdict. Nobody decides for themselves: not the
+// owner of the task, not its runner, and a sandbox is no principal at all (I7).
+func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict) (Request, error) {
+	if err := allow(who, !v.Approve, RoleApprover); err != nil {
+		return Request{}, err
+	}
+	r, err := b.requestByID(ctx, id)
+	if err != nil {
+		return Request{}, err
+	}
+	if !groupsMeet(r, who.Groups) {
+		return Request{}, E(Forbidden, "You are in none of the groups that may decide this request.", nil)
+	}
+	if who.ID == r.Owner || who.ID == r.Runner {
+		return Request{}, E(Forbidden, "Nobody decides requests of their own task. Ask another approver.", nil)
+	}
+	vote, err := b.checkVerdict(r, who, v)
+	if err != nil {
+		return Request{}, err
+	}
+	if v.Approve {
+		if err := b.stillTrue(ctx, r); err != nil {
+			return Request{}, err
+		}
+	}
+	entry := b.requestEntry(audit.RequestVoted, who.ID, r, map[string]any{
+		"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note,
+	})
+	out, err := b.cfg.Desk.Vote(ctx, vote, b.now().Add(b.cfg.Limits.GrantTTL), entry)
+	switch {
+	case errors.Is(err, ErrDone):
+		return Request{}, E(Conflict, "The request is decided, expired or withdrawn already.", err)
+	case errors.Is(err, ErrStale):
+		return Request{}, E(Conflict, "The facts have changed since you looked. Look again.", err)
+	case errors.Is(err, ErrExists):
+		return Request{}, E(Conflict, "You have given your answer already.", err)
+	case err != nil:
+		return Request{}, unavailable(err)
+	}
+	return out, b.afterVote(ctx, who, out)
+}
+
+func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error) {
+	vote := Vote{RequestID: r.ID, By: who.ID, Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now()}
+	if utf8.RuneCountInString(v.Note) > 500 || !jose.Plain(v.Note) {
+		return vote, E(Invalid, "note must be at most 500 printable characters.", nil)
+	}
+	if !v.Approve {
+		if !slices.Contains(denyCodes, v.Code) {
+			return vote, E(Invalid, "A denial needs a code: too_broad, wrong_resource, not_needed, use_existing_grant, ask_owner, policy or suspicious.", nil)
+		}
+		// A no is safe whatever was seen: without a digest it is for the facts as they are.
+		if v.Digest == "" {
+			vote.Digest = r.Digest
+		}
+		return vote, nil
+	}
+	switch {
+	case v.Code != "":
+		return vote, E(Invalid, "code belongs to a denial.", nil)
+	case v.Digest == "":
+		return vote, E(Invalid, "digest is required to approve: send the one of the facts you saw.", nil)
+	case v.Digest != r.Digest:
+		return vote, E(Conflict, "The facts have changed since you looked. Look again.", ErrStale)
+	case !r.Scopes.Covers(v.Scopes):
+		return vote, E(Invalid, "An approval may narrow the scope, never widen it.", nil)
+	case v.TTL < 0 || v.TTL > r.TTL:
+		return vote, E(Invalid, "An approval may shorten ttl_seconds, never lengthen it.", nil)
+	}
+	vote.Scopes, vote.TTL = v.Scopes, v.TTL
+	if v.Scopes.Empty() {
+		vote.Scopes = r.Scopes
+	}
+	if v.TTL == 0 {
+		vote.TTL = r.TTL
+	}
+	return vote, nil
+}
+
+// stillTrue computes the facts again. When they differ from what the approver
+// saw, the request is withdrawn, so that the agent asks anew on true facts.
+func (b *Broker) stillTrue(ctx context.Context, r Request) error {
+	if r.State != RequestPending {
+		return E(Conflict, "The request is decided, expired or withdrawn already.", ErrDone)
+	}
+	if b.down.Load() {
+		return unavailable(ErrLost)
+	}
+	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: r.TaskID})
+	if err != nil {
+		return unavailable(err)
+	}
+	if live.State == TaskClosed || live.Sandbox == nil {
+		return closedError()
+	}
+	p, known := b.cfg.Providers[r.Provider]
+	if !known {
+		return E(Conflict, "The provider of this request is no longer configured.", nil)
+	}
+	w := want{asker: asker{live: live, sandbox: *live.Sandbox}, scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool}
+	d, err := b.judge(w)
+	if err != nil {
+		return unavailable(err)
+	}
+	changed := d.Effect != policy.Ask
+	if !changed {
+		again := r
+		again.Groups, again.Quorum = d.Ask.Groups, max(1, d.Ask.Quorum)
+		_, digest, err := seal(b.factsOf(again, live, *live.Sandbox, d))
+		if err != nil {
+			return unavailable(err)
+		}
+		changed = digest != r.Digest
+	}
+	if !changed {
+		return nil
+	}
+	if _, err := b.withdraw(ctx, r, self, "facts_changed"); err != nil {
+		return err
+	}
+	return E(Conflict, "The facts have changed since the request was made. It was withdrawn; the agent may ask again.", ErrStale)
+}
+
+// afterVote records how the request ended and, on suspicion, stops the task.
+func (b *Broker) afterVote(ctx context.Context, who Principal, r Request) error {
+	switch r.State {
+	case RequestApproved:
+		b.m.requests.WithLabelValues("approved").Inc()
+		b.note(ctx, b.requestEntry(audit.RequestApproved, who.ID, r, map[string]any{"scope": r.Granted, "ttl": r.GrantedTTL, "until": r.GrantUntil}))
+	case RequestDenied:
+		b.m.requests.WithLabelValues("denied").Inc()
+		b.note(ctx, b.requestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": r.Code}))
+		if _, err := b.cfg.Ledger.Touch(ctx, r.TaskID, Touch{Denials: 1}); err != nil && !errors.Is(err, ErrTaskClosed) {
+			b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", r.TaskID, "error", err)
+		}
+		if r.Code == Suspicious {
+			_, err := b.close(ctx, r.TaskID, TaskMove{Cause: CauseSuspicious, By: who.ID, Reason: "request " + r.ID + " denied as suspicious"})
+			return err
+		}
+	}
+	return nil
+}
+
+// Requests lists requests that who may see: approvers those of their groups,
+// runners those of their tasks, auditors and operators all.
+func (b *Broker) Requests(ctx context.Context, who Principal, f RequestFilter) ([]Request, error) {
+	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+		return nil, err
+	}
+	rs, err := b.cfg.Desk.Requests(ctx, f)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	rs = slices.DeleteFunc(rs, func(r Request) bool { return !sees(who, r) })
+	for i := range rs {
+		rs[i].Votes = shownVotes(who, rs[i])
+	}
+	return rs, nil
+}
+
+// Request shows one request.
+func (b *Broker) Request(ctx context.Context, who Principal, id string) (Request, error) {
+	if !validID(requestPrefix, id) {
+		return Request{}, E(NotFound, "There is no such request.", nil)
+	}
+	rs, err := b.Requests(ctx, who, RequestFilter{IDs: []string{id}})
+	if err != nil {
+		return Request{}, err
+	}
+	if len(rs) == 0 {
+		return Request{}, E(NotFound, "There is no such request.", nil)
+	}
+	return rs[0], nil
+}
+
+func sees(who Principal, r Request) bool {
+	return who.Has(RoleAuditor, RoleOperator) || r.Runner == who.ID || (who.Has(RoleApprover) && groupsMeet(r, who.Groups))
+}
+
+// shownVotes hides the first answer from an approver who has not answered yet.
+func shownVotes(who Principal, r Request) []Vote {
+	if r.State != RequestPending || who.Has(RoleAuditor) || !who.Has(RoleApprover) {
+		return r.Votes
+	}
+	if slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.By == who.ID }) {
+		return r.Votes
+	}
+	return nil
+}

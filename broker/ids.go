@@ -1,0 +1,38 @@
+package broker
+
+import (
+	"encoding/hex"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Id prefixes. The rest is a UUIDv7 in hex, so that ids sort by time.
+const (
+	taskPrefix    = "tsk_"
+	leasePrefix   = "lse_"
+	requestPrefix = "req_"
+	sandboxPrefix = "sbx_"
+)
+
+var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx)_[0-9a-f]{32}$`)
+
+func newID(prefix string) string {
+	u := uuid.Must(uuid.NewV7()) // fails only when the system has no randomness
+	return prefix + hex.EncodeToString(u[:])
+}
+
+// validID reports whether id has the form of ids with prefix. It is asked before
+// an id of a caller becomes a key anywhere.
+func validID(prefix, id string) bool {
+	return strings.HasPrefix(id, prefix) && idForm.MatchString(id)
+}
+
+// sandboxOf is the client_id of a task's sandbox; taskOf is its inverse. A task
+// has exactly one sandbox, so one id serves both.
+func sandboxOf(taskID string) string { return sandboxPrefix + strings.TrimPrefix(taskID, taskPrefix) }
+
+func taskOf(sandboxID string) string {
+	return taskPrefix + strings.TrimPrefix(sandboxID, sandboxPrefix)
+}

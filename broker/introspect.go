@@ -1,0 +1,134 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"ebb/broker/audit"
+)
+
+// Introspect answers RFC 7662. Unknown, expired, revoked, malformed and foreign
+// tokens are all the same zero Introspection, and so is a token for an audience
+// that is not the caller's: nobody learns anything by asking. In doubt it is an
+// error, never active.
+func (b *Broker) Introspect(ctx context.Context, who Principal, token string) (Introspection, error) {
+	if err := allow(who, false, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
+		return Introspection{}, err
+	}
+	t, err := b.verifyOwn(token, "")
+	if err != nil {
+		if e := AsError(err); e.Kind == Unavailable {
+			return Introspection{}, e
+		}
+		return b.inactive()
+	}
+	if t.taskID == "" || (!who.Has(RoleOperator, RoleAuditor) && !slices.Contains(who.Audiences, t.aud)) {
+		return b.inactive()
+	}
+	alive, err := b.alive(ctx, t.taskID, t.id)
+	if err != nil {
+		b.m.introspect.WithLabelValues("unavailable").Inc()
+		return Introspection{}, unavailable(err)
+	}
+	if !alive {
+		return b.inactive()
+	}
+	b.m.introspect.WithLabelValues("active").Inc()
+	kind := "Bearer" // RFC 8705 section 3: mTLS-bound tokens keep Bearer
+	if t.bind.JKT != "" {
+		kind = "DPoP"
+	}
+	return Introspection{Active: true, Claims: t.payload, Type: kind}, nil
+}
+
+func (b *Broker) inactive() (Introspection, error) {
+	b.m.introspect.WithLabelValues("inactive").Inc()
+	return Introspection{}, nil
+}
+
+// RevokeToken is RFC 7009: it ends one token, or withdraws the request behind a
+// deferral code. A token that is unknown, malformed or already dead is success;
+// a token of somebody else stays untouched, and the answer is the same.
+func (b *Broker) RevokeToken(ctx context.Context, r Revoker, token string) error {
+	sandbox, by, err := b.revoker(ctx, r)
+	if err != nil {
+		return err
+	}
+	if id, is := b.requestOfCode(token); is {
+		return b.withdrawOwn(ctx, id, sandbox, by)
+	}
+	t, err := b.verifyOwn(token, "")
+	if err != nil {
+		if e := AsError(err); e.Kind == Unavailable {
+			return e
+		}
+		return nil
+	}
+	if t.taskID == "" || (sandbox != "" && t.clientID != sandbox) {
+		return nil
+	}
+	leases, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{t.id}, Now: b.now()})
+	if err != nil {
+		return unavailable(err)
+	}
+	if len(leases) == 0 {
+		return nil
+	}
+	_, err = b.endLease(ctx, leases[0], by, "")
+	return err
+}
+
+// revoker says who asks: a sandbox by its id, or "" for a principal that may
+// revoke anything.
+func (b *Broker) revoker(ctx context.Context, r Revoker) (sandbox, by string, err error) {
+	if r.Principal != nil {
+		return "", r.Principal.ID, allow(*r.Principal, true, RoleOperator)
+	}
+	if r.Subject == nil {
+		return "", "", E(Unauthenticated, "Authenticate first.", nil)
+	}
+	a, err := b.ask(ctx, *r.Subject, r.Possession)
+	if err != nil {
+		return "", "", err
+	}
+	return a.sandbox.ID, a.sandbox.ID, nil
+}
+
+// withdrawOwn takes back a sandbox's own pending request.
+func (b *Broker) withdrawOwn(ctx context.Context, id, sandbox, by string) error {
+	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{IDs: []string{id}})
+	if err != nil {
+		return unavailable(err)
+	}
+	if len(rs) == 0 || (sandbox != "" && rs[0].Sandbox != sandbox) {
+		return nil
+	}
+	_, err = b.withdraw(ctx, rs[0], by, "client")
+	return err
+}
+
+// withdraw settles a pending or approved request; a request in a final state is
+// left alone.
+func (b *Broker) withdraw(ctx context.Context, r Request, by, why string) (bool, error) {
+	if r.State != RequestPending && r.State != RequestApproved {
+		return false, nil
+	}
+	e := b.requestEntry(audit.RequestWithdrawn, by, r, map[string]string{"why": why})
+	_, err := b.cfg.Desk.Settle(ctx, r.ID, r.State, RequestWithdrawn, b.now(), Record{Entries: []audit.Entry{e}})
+	if errors.Is(err, ErrDone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, unavailable(err)
+	}
+	b.m.requests.WithLabelValues("withdrawn").Inc()
+	return true, nil
+}
+
+// requestEntry drafts a line about a request.
+func (b *Broker) requestEntry(kind, actor string, r Request, data any) audit.Entry {
+	e := b.taskEntry(kind, actor, r.TaskID, data)
+	e.RequestID = r.ID
+	return e
+}

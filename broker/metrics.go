@@ -1,0 +1,34 @@
+package broker
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are the broker's own counters. Labels come from closed sets of this
+// package, never from input.
+type metrics struct {
+	tokens     *prometheus.CounterVec
+	tasks      *prometheus.CounterVec
+	requests   *prometheus.CounterVec
+	introspect *prometheus.CounterVec
+	rejected   *prometheus.CounterVec
+	owed       prometheus.Gauge
+	refills    prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	}
+	m := &metrics{
+		tokens:     vec("ebb_token_requests_total", "Token requests by outcome.", "outcome"),
+		tasks:      vec("ebb_tasks_total", "Task events.", "event"),
+		requests:   vec("ebb_requests_total", "Requests for people by event.", "event"),
+		introspect: vec("ebb_introspections_total", "Introspections by answer.", "answer"),
+		rejected:   vec("ebb_evidence_rejected_total", "Evidence refused, by attestor.", "attestor"),
+		owed:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_owed_closings", Help: "Ends of tasks that a store has not taken yet."}),
+		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
+	}
+	if r != nil {
+		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills)
+	}
+	return m
+}

@@ -1,0 +1,274 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"ebb/attest"
+	"ebb/attest/jose"
+	"ebb/broker/audit"
+	"ebb/broker/provider"
+)
+
+// ticketPrefix marks enrolment tickets, so that scanners of leaked secrets know them.
+const ticketPrefix = "ebb_tkt_"
+
+var (
+	kindForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
+)
+
+// OpenTask opens a task for a runner. With spec.Ticket the answer holds an
+// enrolment ticket too.
+func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Task, *Ticket, error) {
+	if err := allow(who, false, RoleRunner, RoleOperator); err != nil {
+		return Task{}, nil, err
+	}
+	if err := b.checkSpec(spec); err != nil {
+		return Task{}, nil, err
+	}
+	if b.down.Load() {
+		return Task{}, nil, unavailable(ErrLost)
+	}
+	now := b.now()
+	owner := spec.Owner
+	if owner == "" {
+		owner = who.ID
+	}
+	t := Task{
+		ID: newID(taskPrefix), Name: spec.Name, Kind: spec.Kind, Owner: owner, Runner: who.ID, Labels: spec.Labels,
+		Ceiling: spec.Ceiling, Caps: spec.Caps.or(b.cfg.Limits.DefaultCaps), Expect: spec.Expect,
+		Heartbeat: spec.Heartbeat, OpenedAt: now, Deadline: now.Add(spec.TTL.Duration()), State: TaskOpen,
+	}
+	err := b.cfg.Journal.Append(ctx, Record{OpenTask: &t, Entries: []audit.Entry{
+		b.taskEntry(audit.TaskOpened, who.ID, t.ID, map[string]any{
+			"name": t.Name, "kind": t.Kind, "owner": t.Owner, "ceiling": t.Ceiling, "deadline": t.Deadline,
+			"sandbox": t.Expect, "labels": t.Labels, "caps": t.Caps,
+		}),
+	}})
+	if err != nil {
+		return Task{}, nil, unavailable(err)
+	}
+	if err := b.cfg.Ledger.PutTask(ctx, Live{Task: t, Due: t.due(now)}, b.keep(t)); err != nil {
+		return Task{}, nil, unavailable(err)
+	}
+	b.m.tasks.WithLabelValues("opened").Inc()
+	if !spec.Ticket {
+		return t, nil, nil
+	}
+	ticket, err := b.issueTicket(ctx, t.ID)
+	if err != nil {
+		return Task{}, nil, err
+	}
+	return t, &ticket, nil
+}
+
+// due is the next moment a task must be looked at.
+func (t Task) due(now time.Time) time.Time {
+	if t.Heartbeat > 0 {
+		if beat := now.Add(t.Heartbeat.Duration()); beat.Before(t.Deadline) {
+			return beat
+		}
+	}
+	return t.Deadline
+}
+
+// keep is until when the ledger must remember a task: no token of it can be
+// unexpired afterwards.
+func (b *Broker) keep(t Task) time.Time { return t.Deadline.Add(time.Minute) }
+
+func (b *Broker) checkSpec(s TaskSpec) error {
+	var what string
+	l := b.cfg.Limits
+	_, knownAttestor := b.cfg.Attestors[s.Expect.Attestor]
+	switch {
+	case s.Name == "" || utf8.RuneCountInString(s.Name) > 80 || !jose.Plain(s.Name):
+		what = "name must be 1 to 80 printable characters"
+	case !kindForm.MatchString(s.Kind):
+		what = "kind must be 1 to 64 of a-z 0-9 . _ -"
+	case len(s.Owner) > 256 || !jose.Plain(s.Owner):
+		what = "owner must be at most 256 printable characters"
+	case s.TTL < 1 || s.TTL.Duration() > l.MaxTaskTTL:
+		what = fmt.Sprintf("ttl_seconds must be 1 to %d", int(l.MaxTaskTTL.Seconds()))
+	case s.Ceiling.Empty():
+		what = "ceiling must name at least one scope"
+	case s.Heartbeat != 0 && (s.Heartbeat < 1 || s.Heartbeat > 3600):
+		what = "heartbeat_seconds must be 0 (none) or 1 to 3600"
+	case s.Caps.Leases < 0 || s.Caps.Leases > l.MaxCaps.Leases || s.Caps.MintsPerMinute < 0 ||
+		s.Caps.MintsPerMinute > l.MaxCaps.MintsPerMinute || s.Caps.OpenRequests < 0 || s.Caps.OpenRequests > l.MaxCaps.OpenRequests:
+		what = fmt.Sprintf("caps must be at most leases %d, mints_per_minute %d, open_requests %d", l.MaxCaps.Leases, l.MaxCaps.MintsPerMinute, l.MaxCaps.OpenRequests)
+	case len(s.Labels) > 32:
+		what = "at most 32 labels"
+	case !knownAttestor:
+		what = "sandbox.attestor is not configured here"
+	}
+	if what == "" {
+		what = checkLabels(s.Labels)
+	}
+	// A ticket names its task by itself; every other evidence needs selectors,
+	// or any sandbox of that issuer would do.
+	if what == "" && (s.Expect.Attestor != enrollName || len(s.Expect.Selectors) > 0) {
+		if err := attest.CheckSelectors(s.Expect.Selectors); err != nil {
+			what = "sandbox.selectors must name the sandbox: 1 to 64 selectors, none empty"
+		}
+	}
+	if what == "" && s.Ticket && s.Expect.Attestor != enrollName {
+		what = "a ticket needs sandbox.attestor " + enrollName
+	}
+	for _, name := range s.Ceiling.Providers() {
+		if _, known := b.cfg.Providers[name]; !known && what == "" {
+			return E(InvalidScope, "The ceiling names a provider that is not configured here.", nil)
+		}
+	}
+	if what != "" {
+		return E(Invalid, "The task was not opened: "+what+".", nil)
+	}
+	return nil
+}
+
+func checkLabels(labels map[string]string) string {
+	for k, v := range labels {
+		if !labelForm.MatchString(k) || len(v) > 256 || !jose.Plain(v) {
+			return "labels must have names of a-z A-Z 0-9 . _ / - and printable values of at most 256 bytes"
+		}
+	}
+	return ""
+}
+
+// NewTicket issues an enrolment ticket for a task without a sandbox.
+func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (Ticket, error) {
+	t, err := b.mine(ctx, who, false, taskID)
+	if err != nil {
+		return Ticket{}, err
+	}
+	switch {
+	case t.State == TaskClosed:
+		return Ticket{}, closedError()
+	case t.Expect.Attestor != enrollName:
+		return Ticket{}, E(Conflict, "The task expects another attestor than "+enrollName+".", nil)
+	case t.Sandbox != nil:
+		return Ticket{}, E(Conflict, "The task has its sandbox already.", nil)
+	}
+	return b.issueTicket(ctx, t.ID)
+}
+
+func (b *Broker) issueTicket(ctx context.Context, taskID string) (Ticket, error) {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails
+	s := provider.NewSecret(ticketPrefix + base64.RawURLEncoding.EncodeToString(raw))
+	until := b.now().Add(b.cfg.Limits.TicketTTL)
+	if err := b.cfg.Ledger.Put(ctx, "tkt:"+s.Hash(), taskID, until); err != nil {
+		return Ticket{}, unavailable(err)
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
+		b.taskEntry(audit.TaskTicket, self, taskID, map[string]any{"sha256": s.Hash(), "until": until}),
+	}}); err != nil {
+		return Ticket{}, unavailable(err)
+	}
+	return Ticket{Ticket: s, ExpiresAt: until}, nil
+}
+
+// Beat is a runner's sign of life.
+func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, error) {
+	t, err := b.mine(ctx, who, false, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	if t.State == TaskClosed {
+		return Task{}, closedError()
+	}
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Due: t.due(b.now())})
+	return live.Task, taskError(err)
+}
+
+// PauseTask stops minting; live tokens stay.
+func (b *Broker) PauseTask(ctx context.Context, who Principal, taskID, reason string) (Task, error) {
+	return b.move(ctx, who, taskID, TaskPaused, reason)
+}
+
+// ResumeTask lets a paused task mint again.
+func (b *Broker) ResumeTask(ctx context.Context, who Principal, taskID string) (Task, error) {
+	return b.move(ctx, who, taskID, TaskOpen, "")
+}
+
+func (b *Broker) move(ctx context.Context, who Principal, taskID string, to TaskState, reason string) (Task, error) {
+	t, err := b.mine(ctx, who, false, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	if utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
+		return Task{}, E(Invalid, "reason must be at most 500 printable characters.", nil)
+	}
+	kind := audit.TaskPaused
+	if to == TaskOpen {
+		kind = audit.TaskResumed
+	}
+	now := b.now()
+	err = b.cfg.Journal.Append(ctx, Record{
+		MoveTask: &TaskMove{ID: taskID, State: to, Reason: reason, By: who.ID, At: now},
+		Entries:  []audit.Entry{b.taskEntry(kind, who.ID, taskID, map[string]string{"reason": reason})},
+	})
+	if err != nil {
+		return Task{}, taskError(err)
+	}
+	if _, _, err := b.cfg.Ledger.SetState(ctx, taskID, to, now, b.keep(t)); err != nil {
+		return Task{}, taskError(err)
+	}
+	t.State, t.Reason = to, reason
+	return t, nil
+}
+
+// mine loads a task that who may act on: its own, or any for an operator.
+func (b *Broker) mine(ctx context.Context, who Principal, ends bool, taskID string) (Task, error) {
+	if err := allow(who, ends, RoleRunner, RoleOperator); err != nil {
+		return Task{}, err
+	}
+	t, err := b.taskByID(ctx, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	if t.Runner != who.ID && !who.Has(RoleOperator) {
+		return Task{}, notFoundTask() // another runner's task: say nothing about it
+	}
+	return t, nil
+}
+
+func (b *Broker) taskByID(ctx context.Context, id string) (Task, error) {
+	if !validID(taskPrefix, id) {
+		return Task{}, notFoundTask()
+	}
+	ts, err := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{id}})
+	if err != nil {
+		return Task{}, unavailable(err)
+	}
+	if len(ts) == 0 {
+		return Task{}, notFoundTask()
+	}
+	return ts[0], nil
+}
+
+func notFoundTask() *Error { return E(NotFound, "There is no such task.", nil) }
+
+func closedError() *Error {
+	return E(Conflict, "The task is complete. Nothing of it is alive and nothing mints for it again.", ErrTaskClosed)
+}
+
+// taskError translates the sentinels of the stores.
+func taskError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrTaskClosed), errors.Is(err, ErrDone):
+		return closedError()
+	case errors.Is(err, ErrNotFound):
+		return notFoundTask()
+	default:
+		return unavailable(err)
+	}
+}

@@ -1,0 +1,7 @@
+// Package jwt mints ebb's own access tokens: RFC 9068 JWTs bound to the key of
+// one sandbox. Nothing happens at a third party, so a token that is not on the
+// record is dead, and ending a lease needs nothing but the ledger.
+//
+//	driver.go  Driver: Check, Mint, Revoke, Class
+//	claims.go  the claims of a token (RFC 9068 section 2.2)
+package jwt

@@ -1,0 +1,147 @@
+package providertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Subject is a driver under test and a grant it can serve.
+type Subject struct {
+	Driver provider.Driver
+	Grant  func() provider.Grant // a new one each time, with its own lease id
+	// Unsupported is a scope the driver cannot express, or "" when it can
+	// express every scope.
+	Unsupported string
+	// Alive uses a credential where it counts and says whether it is accepted;
+	// nil when only the ledger can tell.
+	Alive func(context.Context, provider.Credential) (bool, error)
+}
+
+// Run runs the suite.
+func Run(t *testing.T, s Subject) {
+	t.Run("check", func(t *testing.T) { check(t, s) })
+	t.Run("mint", func(t *testing.T) { mint(t, s) })
+	t.Run("incomplete grants", func(t *testing.T) { incomplete(t, s) })
+	t.Run("revoke is idempotent", func(t *testing.T) { revoke(t, s) })
+	t.Run("concurrent", func(t *testing.T) { concurrent(t, s) })
+}
+
+func check(t *testing.T, s Subject) {
+	if err := s.Driver.Check(s.Grant().Scopes); err != nil {
+		t.Errorf("Check of a servable grant: %v", err)
+	}
+	if err := s.Driver.Check(scopes.Set{}); !errors.Is(err, provider.ErrUnsupported) {
+		t.Errorf("Check of no scope = %v, want ErrUnsupported", err)
+	}
+	if s.Unsupported != "" {
+		if err := s.Driver.Check(scopes.MustParseSet(s.Unsupported)); !errors.Is(err, provider.ErrUnsupported) {
+			t.Errorf("Check(%s) = %v, want ErrUnsupported", s.Unsupported, err)
+		}
+	}
+	switch c := s.Driver.Class(); c {
+	case provider.ClassInstant, provider.ClassEventual, provider.ClassTTLOnly:
+	default:
+		t.Errorf("Class() = %q is none of the classes", c)
+	}
+}
+
+func mint(t *testing.T, s Subject) {
+	g := s.Grant()
+	c, err := s.Driver.Mint(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Token.Empty() || (c.Type != "DPoP" && c.Type != "Bearer") {
+		t.Errorf("credential has token %v and type %q", !c.Token.Empty(), c.Type)
+	}
+	if c.ExpiresAt.After(g.ExpiresAt) {
+		t.Errorf("credential expires %v, after its grant %v", c.ExpiresAt, g.ExpiresAt)
+	}
+	for _, printed := range []string{fmt.Sprintf("%v %+v %#v %s", c, c, c, c.Token), mustJSON(t, c)} {
+		if strings.Contains(printed, c.Token.Reveal()) {
+			t.Error("printing a credential shows its token")
+		}
+	}
+	if s.Alive != nil {
+		if alive, err := s.Alive(t.Context(), c); err != nil || !alive {
+			t.Errorf("a new credential is not accepted: %v %v", alive, err)
+		}
+	}
+}
+
+func incomplete(t *testing.T, s Subject) {
+	for name, spoil := range map[string]func(*provider.Grant){
+		"no lease id":   func(g *provider.Grant) { g.LeaseID = "" },
+		"no scope":      func(g *provider.Grant) { g.Scopes = scopes.Set{} },
+		"expired":       func(g *provider.Grant) { g.ExpiresAt = g.IssuedAt },
+		"zero lifetime": func(g *provider.Grant) { g.ExpiresAt = time.Time{} },
+	} {
+		g := s.Grant()
+		spoil(&g)
+		if c, err := s.Driver.Mint(t.Context(), g); err == nil {
+			t.Errorf("%s: minted a %s credential", name, c.Type)
+		}
+	}
+}
+
+func revoke(t *testing.T, s Subject) {
+	g := s.Grant()
+	c, err := s.Driver.Mint(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.Driver.Revoke(t.Context(), g.LeaseID, c.Handle); err != nil {
+			t.Fatalf("Revoke: %v", err)
+		}
+	}
+	if err := s.Driver.Revoke(t.Context(), s.Grant().LeaseID, provider.Secret{}); err != nil {
+		t.Errorf("Revoke of a lease that was never minted: %v", err)
+	}
+	if s.Alive != nil && s.Driver.Class() == provider.ClassInstant {
+		if alive, err := s.Alive(t.Context(), c); err != nil || alive {
+			t.Errorf("a revoked credential is accepted: %v %v", alive, err)
+		}
+	}
+}
+
+func concurrent(t *testing.T, s Subject) {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			c, err := s.Driver.Mint(t.Context(), s.Grant())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if seen[c.Token.Reveal()] {
+				t.Error("two grants got the same token")
+			}
+			seen[c.Token.Reveal()] = true
+		})
+	}
+	wg.Wait()
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+

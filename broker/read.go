@@ -1,0 +1,205 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+	"unicode/utf8"
+
+	"ebb/attest/jose"
+	"ebb/broker/audit"
+	"ebb/scopes/policy"
+)
+
+// Task shows one task: its runner's, or any to auditors, approvers and operators.
+func (b *Broker) Task(ctx context.Context, who Principal, id string) (Task, error) {
+	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+		return Task{}, err
+	}
+	t, err := b.taskByID(ctx, id)
+	if err == nil && t.Runner != who.ID && !who.Has(RoleOperator, RoleAuditor, RoleApprover) {
+		return Task{}, notFoundTask()
+	}
+	return t, err
+}
+
+// Tasks lists tasks by the same rule.
+func (b *Broker) Tasks(ctx context.Context, who Principal, f TaskFilter) ([]Task, error) {
+	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+		return nil, err
+	}
+	if !who.Has(RoleOperator, RoleAuditor, RoleApprover) {
+		f.Runner = who.ID
+	}
+	ts, err := b.cfg.Journal.Tasks(ctx, f)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return ts, nil
+}
+
+// Leases lists credentials, issued and revoked. A runner sees those of one of
+// its tasks and names it.
+func (b *Broker) Leases(ctx context.Context, who Principal, f LeaseFilter) ([]Lease, error) {
+	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+		return nil, err
+	}
+	if !who.Has(RoleAuditor, RoleOperator) {
+		if _, err := b.mine(ctx, who, false, f.TaskID); err != nil {
+			return nil, err
+		}
+	}
+	f.Now = b.now()
+	ls, err := b.cfg.Journal.Leases(ctx, f)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return ls, nil
+}
+
+// Lease shows one credential.
+func (b *Broker) Lease(ctx context.Context, who Principal, id string) (Lease, error) {
+	return b.leaseFor(ctx, who, false, id)
+}
+
+// leaseFor loads a lease that who may see, or end.
+func (b *Broker) leaseFor(ctx context.Context, who Principal, ends bool, id string) (Lease, error) {
+	roles := []Role{RoleOperator, RoleRunner}
+	if !ends {
+		roles = append(roles, RoleAuditor)
+	}
+	if err := allow(who, ends, roles...); err != nil {
+		return Lease{}, err
+	}
+	none := E(NotFound, "There is no such credential.", nil)
+	if !validID(leasePrefix, id) {
+		return Lease{}, none
+	}
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{id}, Now: b.now()})
+	if err != nil {
+		return Lease{}, unavailable(err)
+	}
+	if len(ls) == 0 {
+		return Lease{}, none
+	}
+	if !who.Has(RoleOperator) && (ends || !who.Has(RoleAuditor)) {
+		if _, err := b.mine(ctx, who, ends, ls[0].TaskID); err != nil {
+			return Lease{}, none
+		}
+	}
+	return ls[0], nil
+}
+
+// RevokeLease ends one credential.
+func (b *Broker) RevokeLease(ctx context.Context, who Principal, id, reason string) (Lease, error) {
+	if utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
+		return Lease{}, E(Invalid, "reason must be at most 500 printable characters.", nil)
+	}
+	l, err := b.leaseFor(ctx, who, true, id)
+	if err != nil {
+		return Lease{}, err
+	}
+	return b.endLease(ctx, l, who.ID, reason)
+}
+
+// endLease refuses a credential from now on: here and in the ledger first, then
+// on the record. Ending what is dead already is no error.
+func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Lease, error) {
+	if l.State != LeaseLive && l.State != LeaseIntent {
+		return l, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	now := b.now()
+	b.tombs.add(l.ID, l.ExpiresAt)
+	_, lerr := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, now)
+	e := b.taskEntry(audit.LeaseRevoked, by, l.TaskID, map[string]string{"reason": reason})
+	e.LeaseID = l.ID
+	jerr := b.cfg.Journal.Append(ctx, Record{
+		EndLease: &LeaseEnd{ID: l.ID, State: LeaseRevoked, By: by, At: now}, Entries: []audit.Entry{e},
+	})
+	if errors.Is(jerr, ErrDone) {
+		jerr = nil
+	}
+	if err := errors.Join(lerr, jerr); err != nil {
+		return l, &Error{Kind: Unavailable, Cause: err, RetryAfter: 2 * time.Second,
+			Public: "The revocation could not be recorded everywhere yet. The token is refused here; ask again to confirm."}
+	}
+	l.State, l.RevokedAt, l.RevokedBy = LeaseRevoked, now, by
+	return l, nil
+}
+
+// Entries reads the record.
+func (b *Broker) Entries(ctx context.Context, who Principal, f EntryFilter) (iter.Seq2[audit.Entry, error], error) {
+	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+		return nil, err
+	}
+	if !who.Has(RoleAuditor, RoleOperator) {
+		if _, err := b.mine(ctx, who, false, f.TaskID); err != nil {
+			return nil, err
+		}
+	}
+	return b.cfg.Journal.Entries(ctx, f), nil
+}
+
+// Checkpoints lists the signed checkpoints of the record.
+func (b *Broker) Checkpoints(ctx context.Context, who Principal) ([]audit.Checkpoint, error) {
+	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+		return nil, err
+	}
+	cs, err := b.cfg.Journal.Checkpoints(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return cs, nil
+}
+
+// Checkpoint signs where every chain stands now and stores it.
+func (b *Broker) Checkpoint(ctx context.Context) error {
+	last, err := b.cfg.Journal.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	heads := map[string]audit.Head{}
+	for _, e := range last {
+		heads[e.Writer] = audit.Head{Seq: e.Seq, Hash: e.Hash}
+	}
+	signer, kid, _, err := b.cfg.Keys.Signer(b.now())
+	if err != nil {
+		return err
+	}
+	c, err := audit.SignCheckpoint(signer, kid, b.now(), heads)
+	if err != nil {
+		return err
+	}
+	return b.cfg.Journal.AddCheckpoint(ctx, c)
+}
+
+// Follow reads the revocation feed. It names tasks and leases of everybody, and
+// nothing else: ids are random and mean nothing to who does not hold the token.
+func (b *Broker) Follow(ctx context.Context, who Principal, cursor string, limit int, wait time.Duration) ([]Event, string, error) {
+	if err := allow(who, false, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
+		return nil, "", err
+	}
+	if b.down.Load() {
+		return nil, "", unavailable(ErrLost)
+	}
+	evs, next, err := b.cfg.Ledger.Follow(ctx, cursor, limit, wait)
+	if err != nil {
+		return nil, "", unavailable(err)
+	}
+	return evs, next, nil
+}
+
+// Explain says what policy would decide and why.
+func (b *Broker) Explain(_ context.Context, who Principal, q policy.Query) (policy.Decision, []policy.Verdict, error) {
+	if err := allow(who, false, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+		return policy.Decision{}, nil, err
+	}
+	d, vs, err := policy.Explain(b.cfg.Policy.Current(), q)
+	if err != nil {
+		return d, nil, E(Invalid, "The query cannot be judged: it lacks a member or policy does not understand it.", err)
+	}
+	return d, vs, nil
+}

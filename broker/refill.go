@@ -1,0 +1,132 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ebb/broker/audit"
+)
+
+// refill makes the ledger complete from the journal: ends first, because
+// forgetting an end is the one loss that could let something live. It only ever
+// adds, so that replicas may refill the same ledger at the same time.
+func (b *Broker) refill(ctx context.Context) error {
+	b.down.Store(true)
+	if err := b.cfg.Ledger.Check(ctx); err != nil && !errors.Is(err, ErrLost) {
+		return err
+	}
+	now := b.now()
+	closed, err := b.refillClosed(ctx, now)
+	if err != nil {
+		return err
+	}
+	ended, err := b.refillLeases(ctx, LeaseFilter{State: LeaseRevoked, From: now.Add(-b.cfg.Limits.MaxTTL)}, func(l Lease) error {
+		if closed[l.TaskID] || !l.ExpiresAt.After(now) {
+			return nil
+		}
+		_, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	open, err := b.refillOpen(ctx, now)
+	if err != nil {
+		return err
+	}
+	live, err := b.refillLeases(ctx, LeaseFilter{State: LeaseLive}, func(l Lease) error {
+		err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, 0, true)
+		if errors.Is(err, ErrDone) || errors.Is(err, ErrTaskClosed) {
+			return nil // ended meanwhile: the ledger knows better
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.cfg.Ledger.Mark(ctx); err != nil {
+		return err
+	}
+	b.down.Store(false)
+	b.m.refills.Inc()
+	return b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{b.entry(audit.LedgerRefilled, self, map[string]int{
+		"open_tasks": open, "closed_tasks": len(closed), "live_leases": live, "ended_leases": ended,
+	})}})
+}
+
+// refillClosed repeats every end that a token could have outlived.
+func (b *Broker) refillClosed(ctx context.Context, now time.Time) (map[string]bool, error) {
+	closed := map[string]bool{}
+	err := b.eachTask(ctx, TaskFilter{State: TaskClosed, ClosedFrom: now.Add(-b.cfg.Limits.MaxTTL)}, func(t Task) error {
+		closed[t.ID] = true
+		_, _, err := b.cfg.Ledger.SetState(ctx, t.ID, TaskClosed, t.ClosedAt, now.Add(b.cfg.Limits.MaxTTL))
+		return err
+	})
+	return closed, err
+}
+
+// refillOpen puts back open tasks. A task that the ledger knows as closed while
+// the journal does not was ended in the moment of a crash: the end stands.
+func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
+	n := 0
+	err := b.eachTask(ctx, TaskFilter{Open: true}, func(t Task) error {
+		n++
+		if err := b.cfg.Ledger.PutTask(ctx, Live{Task: t, Due: t.due(now)}, b.keep(t)); err != nil {
+			return err
+		}
+		live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: t.ID})
+		if err != nil {
+			return err
+		}
+		if live.State == TaskClosed {
+			b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseCompleted, By: self, Reason: "end recorded in the ledger only", At: now})
+		}
+		return nil
+	})
+	return n, err
+}
+
+func (b *Broker) eachTask(ctx context.Context, f TaskFilter, do func(Task) error) error {
+	f.Page = Page{Limit: 1000}
+	for {
+		ts, err := b.cfg.Journal.Tasks(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, t := range ts {
+			if err := do(t); err != nil {
+				return err
+			}
+		}
+		if len(ts) < f.Page.Limit {
+			return nil
+		}
+		f.Page.After = ts[len(ts)-1].ID
+	}
+}
+
+// refillLeases reads pages while earlier ones are written, 32 at a time: a
+// hundred thousand leases must not keep a restart waiting.
+func (b *Broker) refillLeases(ctx context.Context, f LeaseFilter, do func(Lease) error) (int, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(32)
+	f.Now, f.Page = b.now(), Page{Limit: 1000}
+	n := 0
+	for {
+		ls, err := b.cfg.Journal.Leases(ctx, f)
+		if err != nil {
+			return n, errors.Join(err, g.Wait())
+		}
+		for _, l := range ls {
+			g.Go(func() error { return do(l) })
+		}
+		n += len(ls)
+		if len(ls) < f.Page.Limit {
+			return n, g.Wait()
+		}
+		f.Page.After = ls[len(ls)-1].ID
+	}
+}

@@ -1,0 +1,172 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ebb/broker/audit"
+)
+
+// Run keeps the promises that nobody calls for: deadlines, missed heartbeats,
+// requests nobody answered, ends still owed, a ledger that lost data, the feed,
+// checkpoints. It returns when ctx is done.
+func (b *Broker) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return b.follow(ctx) })
+	g.Go(func() error { return every(ctx, time.Second, b.tick) })
+	g.Go(func() error { return every(ctx, b.cfg.Limits.Checkpoint, b.checkpoint) })
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	b.note(stop, b.entry(audit.BrokerStopped, self, nil))
+	b.checkpoint(stop)
+	return err
+}
+
+func every(ctx context.Context, d time.Duration, do func(context.Context)) error {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			do(ctx)
+		}
+	}
+}
+
+func (b *Broker) checkpoint(ctx context.Context) {
+	if err := b.Checkpoint(ctx); err != nil {
+		b.cfg.Logger.ErrorContext(ctx, "no checkpoint of the audit chain was made", "error", err)
+	}
+}
+
+// tick is one round of the janitor. Each part stands alone: a failing one must
+// not keep the others from running.
+func (b *Broker) tick(ctx context.Context) {
+	b.watch(ctx)
+	b.payOwed(ctx)
+	b.closeDue(ctx)
+	b.expireRequests(ctx)
+	b.tombs.sweep(b.now())
+}
+
+// watch closes the doors while the ledger is incomplete and opens them when it
+// is refilled (I6).
+func (b *Broker) watch(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := b.cfg.Ledger.Check(ctx)
+	if err == nil && !b.down.Load() {
+		return
+	}
+	if err != nil && !errors.Is(err, ErrLost) {
+		return // unreachable: every call fails by itself, and nothing was lost yet
+	}
+	b.down.Store(true)
+	b.cfg.Logger.ErrorContext(ctx, "the ledger lost data; refilling it from the journal")
+	fill, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+	defer stop()
+	if err := b.refill(fill); err != nil {
+		b.cfg.Logger.ErrorContext(ctx, "the ledger could not be refilled; nothing mints until it is", "error", err)
+	}
+}
+
+// closeDue ends tasks whose deadline passed or whose runner went silent.
+func (b *Broker) closeDue(ctx context.Context) {
+	now := b.now()
+	ids, err := b.cfg.Ledger.Due(ctx, now, now.Add(30*time.Second), 100)
+	if err != nil {
+		b.cfg.Logger.WarnContext(ctx, "tasks that are due could not be read", "error", err)
+		return
+	}
+	for _, id := range ids {
+		live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: id})
+		if err != nil || live.State == TaskClosed || now.Before(live.Due) {
+			continue // ended or beaten meanwhile
+		}
+		cause := CauseHeartbeat
+		if !now.Before(live.Deadline) {
+			cause = CauseDeadline
+		}
+		if _, err := b.close(ctx, id, TaskMove{Cause: cause, By: self}); err != nil {
+			b.cfg.Logger.WarnContext(ctx, "a task that is due could not be ended yet", "task_id", id, "error", err)
+		}
+	}
+}
+
+func (b *Broker) expireRequests(ctx context.Context) {
+	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{ExpiredAt: b.now(), Page: Page{Limit: 100}})
+	if err != nil {
+		b.cfg.Logger.WarnContext(ctx, "requests that expired could not be read", "error", err)
+		return
+	}
+	for _, r := range rs {
+		if _, err := b.expire(ctx, r); err != nil {
+			b.cfg.Logger.WarnContext(ctx, "a request could not be expired", "request_id", r.ID, "error", err)
+		}
+	}
+}
+
+// follow learns of ends that other replicas made.
+func (b *Broker) follow(ctx context.Context) error {
+	cursor := ""
+	for ctx.Err() == nil {
+		evs, next, err := b.cfg.Ledger.Follow(ctx, cursor, 1000, 10*time.Second)
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			b.cfg.Logger.WarnContext(ctx, "the revocation feed is unavailable", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			continue
+		}
+		for _, e := range evs {
+			id := e.LeaseID
+			if id == "" {
+				id = e.TaskID
+			}
+			b.tombs.add(id, e.Until)
+		}
+		cursor = next
+	}
+	return ctx.Err()
+}
+
+// Dependency is the state of one thing the broker needs.
+type Dependency struct {
+	Name   string
+	Err    error
+	Detail string
+}
+
+// Ready asks every dependency.
+func (b *Broker) Ready(ctx context.Context) []Dependency {
+	ledger := b.cfg.Ledger.Check(ctx)
+	if ledger == nil && b.down.Load() {
+		ledger = ErrLost
+	}
+	_, journal := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{"none"}})
+	_, _, _, key := b.cfg.Keys.Signer(b.now())
+	b.owedMu.Lock()
+	owed := len(b.owed)
+	b.owedMu.Unlock()
+	out := []Dependency{
+		{Name: "ledger", Err: ledger}, {Name: "journal", Err: journal}, {Name: "signing_key", Err: key},
+		{Name: "policy", Detail: b.PolicyVersion()},
+	}
+	if owed > 0 {
+		out = append(out, Dependency{Name: "owed_closings", Err: errors.New("ends of tasks are owed"), Detail: "the broker goes on trying"})
+	}
+	return out
+}

@@ -1,0 +1,320 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ebb/broker/audit"
+	"ebb/broker/provider"
+	"ebb/scopes"
+	"ebb/scopes/policy"
+)
+
+// want is one token request whose caller is known and whose target is resolved:
+// what policy judges and what, if it says yes, is minted.
+type want struct {
+	asker
+	scopes   scopes.Set
+	name     string // provider
+	provider Provider
+	ttl      time.Duration
+	bind     provider.Binding
+	tool     string
+	details  bool
+}
+
+// Token walks one token request from evidence to credential (package comment,
+// steps 1 to 6).
+func (b *Broker) Token(ctx context.Context, r TokenRequest) (Token, error) {
+	t, err := b.token(ctx, r)
+	outcome := "issued"
+	if err != nil {
+		outcome = string(AsError(err).Kind)
+	}
+	b.m.tokens.WithLabelValues(outcome).Inc()
+	return t, err
+}
+
+func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
+	a, err := b.ask(ctx, r.Subject, r.Possession)
+	if err != nil {
+		return Token{}, err
+	}
+	if a.live.State == TaskPaused {
+		return Token{}, E(Denied, "The task is paused. Nothing mints until its runner resumes it.", ErrTaskPaused)
+	}
+	w, err := b.target(a, r)
+	if err != nil {
+		return Token{}, b.deny(ctx, a, r.Scopes, nil, err)
+	}
+	d, err := b.judge(w)
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	switch d.Effect {
+	case policy.Allow:
+		return b.mint(ctx, w, decided{ttl: d.TTL, scopes: d.Scopes, rules: d.Rules, deliver: d.Deliver})
+	case policy.Ask:
+		return b.escalate(ctx, w, d, r)
+	default:
+		return Token{}, b.deny(ctx, a, w.scopes, &d, &Error{
+			Kind: Denied, Public: "Policy does not allow this. Ask for less, or ask the owner of the task.",
+			Advice: &Advice{Decision: "denied", Code: ByPolicy, WouldAllow: d.WouldAllow, DoNotRetrySame: true},
+		})
+	}
+}
+
+// target resolves scopes and resources to one provider and checks everything
+// that no policy and no person can allow (I5).
+func (b *Broker) target(a asker, r TokenRequest) (want, error) {
+	w := want{asker: a, scopes: r.Scopes, bind: r.Possession.Binding(), tool: r.Tool, details: r.Details, ttl: r.TTL}
+	names := r.Scopes.Providers()
+	if len(names) != 1 {
+		return w, E(InvalidScope, "Name scopes of exactly one provider: a token has one audience.", nil)
+	}
+	p, known := b.cfg.Providers[names[0]]
+	if !known {
+		return w, E(InvalidScope, "A scope names a provider that is not configured here.", nil)
+	}
+	w.name, w.provider = names[0], p
+	for _, res := range r.Resources {
+		if res != p.Resource {
+			return w, E(InvalidTarget, "The resource is unknown or is not the one that these scopes are for.", nil)
+		}
+	}
+	for _, aud := range r.Audiences {
+		if aud != w.name && aud != p.Resource {
+			return w, E(InvalidTarget, "The audience is unknown or is not the one that these scopes are for.", nil)
+		}
+	}
+	if err := p.Driver.Check(r.Scopes); err != nil {
+		if errors.Is(err, provider.ErrUnsupported) {
+			return w, E(InvalidScope, "The provider cannot express a scope exactly. Ask for one it documents.", err)
+		}
+		return w, unavailable(err)
+	}
+	if !a.live.Ceiling.Covers(r.Scopes) {
+		return w, &Error{Kind: InvalidScope, Public: "The scope exceeds the ceiling of the task.",
+			Advice: &Advice{Decision: "denied", Code: TooBroad, WouldAllow: a.live.Ceiling.Narrow(r.Scopes), DoNotRetrySame: true}}
+	}
+	if a.parent != nil {
+		if !a.parent.scopes.Covers(r.Scopes) {
+			return w, E(InvalidScope, "The scope exceeds that of the token to be narrowed.", nil)
+		}
+		if a.parent.aud != p.Resource {
+			return w, E(InvalidTarget, "A token can only be narrowed for its own resource.", nil)
+		}
+	}
+	if (w.bind == provider.Binding{}) {
+		return w, E(InvalidProof, "Prove your key: send a DPoP proof or a client certificate.", nil)
+	}
+	if w.ttl <= 0 {
+		w.ttl = b.cfg.Limits.DefaultTTL
+	}
+	w.ttl = min(w.ttl, b.maxTTL(p))
+	return w, nil
+}
+
+func (b *Broker) maxTTL(p Provider) time.Duration {
+	if p.MaxTTL > 0 {
+		return min(p.MaxTTL, b.cfg.Limits.MaxTTL)
+	}
+	return b.cfg.Limits.MaxTTL
+}
+
+// query is what policy sees of a want. There is nothing in it that the agent
+// wrote (I9); the tool name is a label that policies may only use to narrow.
+func (b *Broker) query(w want) policy.Query {
+	binding := "dpop"
+	if w.bind.X5T != "" {
+		binding = "mtls"
+	}
+	return policy.Query{
+		Sandbox: policy.Sandbox{
+			ID: w.sandbox.ID, Attestor: w.sandbox.Attestor, Evidence: w.sandbox.Class,
+			Subject: w.sandbox.Subject, Selectors: w.sandbox.Selectors,
+		},
+		Task: policy.Task{
+			ID: w.live.ID, Kind: w.live.Kind, Owner: w.live.Owner, Labels: w.live.Labels,
+			Age: b.now().Sub(w.live.OpenedAt).Truncate(time.Second),
+		},
+		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: "token",
+		Record: policy.Record{Denials: w.live.Denials, Violations: w.live.Violations},
+		Taint:  w.live.Taint,
+	}
+}
+
+func (b *Broker) judge(w want) (policy.Decision, error) {
+	return b.cfg.Policy.Current().Decide(b.query(w))
+}
+
+// deny records a refusal and counts it. d is nil when it never came to policy.
+func (b *Broker) deny(ctx context.Context, a asker, asked scopes.Set, d *policy.Decision, err error) error {
+	e := AsError(err)
+	if e.Kind == Unavailable {
+		return e
+	}
+	data := map[string]any{"scope": asked, "kind": e.Kind, "why": e.Public}
+	if d != nil {
+		data["rules"], data["policy"], data["denied"] = d.Rules, d.Version, d.Denied
+	}
+	b.note(ctx, b.taskEntry(audit.TokenDenied, a.sandbox.ID, a.live.ID, data))
+	if _, terr := b.cfg.Ledger.Touch(ctx, a.live.ID, Touch{Denials: 1}); terr != nil {
+		b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", a.live.ID, "error", terr)
+	}
+	return e
+}
+
+// decided is what policy, or policy and a person, said yes to.
+type decided struct {
+	scopes    scopes.Set
+	ttl       time.Duration
+	rules     []string
+	deliver   string
+	until     time.Time // end of the grant, zero = none
+	requestID string
+	first     *Request // set when this token settles the request
+}
+
+// frame is the one place that says what may be issued: the expiry is the
+// earliest of all frames (I4) and the scope is covered by all of them (I5).
+func (b *Broker) frame(w want, d decided, now time.Time) (scopes.Set, time.Time, error) {
+	exp := now.Add(min(w.ttl, d.ttl, b.maxTTL(w.provider)))
+	for _, end := range []time.Time{w.live.Deadline, w.notAfter, d.until} {
+		if !end.IsZero() && end.Before(exp) {
+			exp = end
+		}
+	}
+	exp = exp.Truncate(time.Second) // exp of a JWT is whole seconds: round towards the earlier
+	if exp.Sub(now) < time.Second {
+		return scopes.Set{}, exp, E(Denied, "Less than a second is left of the task, the grant or the evidence.", nil)
+	}
+	covered := w.scopes.Covers(d.scopes) && w.live.Ceiling.Covers(d.scopes)
+	if w.parent != nil {
+		covered = covered && w.parent.scopes.Covers(d.scopes) && !exp.After(w.parent.exp)
+	}
+	if d.scopes.Empty() || !covered {
+		return scopes.Set{}, exp, E(Internal, "The broker refused to issue more than was asked for.", errWider)
+	}
+	return d.scopes, exp, nil
+}
+
+// mint records, then answers (I1). Drivers of this house mint own tokens without
+// a third party, so intent and lease are one write: a token that was signed but
+// not recorded is known to nobody and dead.
+func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
+	if d.deliver != "" && d.deliver != "token" {
+		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, E(Denied, "Policy delivers this credential only through the egress proxy.", nil))
+	}
+	now := b.now()
+	set, exp, err := b.frame(w, d, now)
+	if err != nil {
+		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, err)
+	}
+	lease := Lease{
+		ID: newID(leasePrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Provider: w.name,
+		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.provider.Driver.Class(), RequestID: d.requestID,
+		Rule: strings.Join(d.rules, ","), Tool: w.tool, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
+	}
+	cred, err := w.provider.Driver.Mint(ctx, b.grant(w, lease))
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	if err := b.record(ctx, lease, d, w.live.Caps.Leases); err != nil {
+		return Token{}, err
+	}
+	out := Token{Token: cred.Token, Type: cred.Type, ExpiresIn: Seconds(exp.Unix() - now.Unix()), Scopes: set, LeaseID: lease.ID, RequestID: d.requestID}
+	if w.details {
+		out.Details = scopes.DetailsOf(set)
+	}
+	return out, nil
+}
+
+// record makes the lease durable and then live. From here on a client that hangs
+// up changes nothing.
+func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	e := b.taskEntry(audit.LeaseIssued, l.Sandbox, l.TaskID, map[string]any{
+		"provider": l.Provider, "scope": l.Scopes, "resource": l.Resource, "exp": l.ExpiresAt, "cnf": l.Binding, "rules": l.Rule, "tool": l.Tool, "txn": l.Txn,
+	})
+	e.LeaseID, e.RequestID = l.ID, l.RequestID
+	rec := Record{IssueLease: &l, Entries: []audit.Entry{e}}
+	var err error
+	if d.first != nil {
+		_, err = b.cfg.Desk.Settle(ctx, d.first.ID, RequestApproved, RequestIssued, l.IssuedAt, rec)
+		if errors.Is(err, ErrDone) {
+			return E(InvalidGrant, "The code was redeemed before, or the request was withdrawn.", err)
+		}
+	} else {
+		err = b.cfg.Journal.Append(ctx, rec)
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	live := LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}
+	if err = b.cfg.Ledger.PutLease(ctx, live, limit, false); err == nil && !b.tombs.has(l.TaskID, b.now()) {
+		return nil
+	}
+	return b.undelivered(ctx, l, err)
+}
+
+// undelivered ends a lease whose token nobody got.
+func (b *Broker) undelivered(ctx context.Context, l Lease, cause error) error {
+	e := b.taskEntry(audit.LeaseUndelivered, self, l.TaskID, map[string]string{"why": fmt.Sprint(errorKind(cause))})
+	e.LeaseID = l.ID
+	if err := b.cfg.Journal.Append(ctx, Record{
+		EndLease: &LeaseEnd{ID: l.ID, State: LeaseRevoked, By: self, At: b.now()}, Entries: []audit.Entry{e},
+	}); err != nil && !errors.Is(err, ErrDone) {
+		b.cfg.Logger.ErrorContext(ctx, "an undelivered lease stays on the record as live until it expires", "lease_id", l.ID, "error", err)
+	}
+	if _, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, b.now()); err != nil {
+		b.cfg.Logger.ErrorContext(ctx, "an undelivered lease could not be ended in the ledger", "lease_id", l.ID, "error", err)
+	}
+	switch {
+	case cause == nil, errors.Is(cause, ErrTaskClosed), errors.Is(cause, ErrNotFound):
+		return E(InvalidGrant, "The task was completed meanwhile. Nothing was issued.", cause)
+	case errors.Is(cause, ErrTaskPaused):
+		return E(Denied, "The task is paused. Nothing mints until its runner resumes it.", cause)
+	case errors.Is(cause, ErrCap):
+		return &Error{Kind: TooMany, Public: "The task holds as many credentials as it may. Revoke one or wait for one to expire.", Cause: cause, RetryAfter: 10 * time.Second}
+	default:
+		return unavailable(cause)
+	}
+}
+
+// errorKind names a sentinel for the record; other causes may hold internals.
+func errorKind(err error) string {
+	for _, s := range []error{ErrTaskClosed, ErrTaskPaused, ErrCap, ErrNotFound, ErrDone} {
+		if errors.Is(err, s) {
+			return s.Error()
+		}
+	}
+	return "ledger unavailable"
+}
+
+// txn joins request, approval, token, use and revocation; narrowing keeps it.
+func (w want) txn() string {
+	if w.parent != nil && w.parent.txn != "" {
+		return w.parent.txn
+	}
+	return newID("txn_")
+}
+
+// grant is the lease as the driver sees it. The subject is the task's owner, on
+// whose behalf the sandbox acts (RFC 8693 section 4.1).
+func (b *Broker) grant(w want, l Lease) provider.Grant {
+	g := provider.Grant{
+		LeaseID: l.ID, TaskID: l.TaskID, Sandbox: l.Sandbox, Subject: l.Owner, Scopes: l.Scopes, Resource: l.Resource,
+		Binding: l.Binding, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Details: w.details, Txn: l.Txn,
+		Actor:  map[string]any{"sub": l.Sandbox, "iss": b.cfg.Issuer},
+		Claims: map[string]string{b.claim("task_id"): l.TaskID},
+	}
+	if l.RequestID != "" {
+		g.Claims[b.claim("request_id")] = l.RequestID
+	}
+	return g
+}

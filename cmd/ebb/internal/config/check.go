@@ -1,0 +1,201 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ebb/broker/provider"
+)
+
+// check fills what depends on other values, and collects every problem.
+func (c *Config) check(environ []string, src map[string]string, ps *Problems) {
+	c.checkDirs(environ, src, ps)
+	c.checkListen(src, ps)
+	c.checkDatabase(src, ps)
+	c.secrets(src, ps)
+	c.checkRedis(src, ps)
+	c.checkTimes(src, ps)
+	c.checkCaps(src, ps)
+	for _, text := range c.TrustedProxies {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			ps.add("trusted_proxies", src["trusted_proxies"], fmt.Sprintf("%q is not a CIDR", text), "write one such as 10.0.0.0/8 or 192.0.2.7/32")
+		}
+	}
+	c.checkAttestors(src, ps)
+	c.checkProviders(src, ps)
+	c.checkPrincipals(src, ps)
+}
+
+func (c *Config) checkDirs(environ []string, src map[string]string, ps *Problems) {
+	c.DataDir = cmp.Or(c.DataDir, DataDir(environ))
+	if c.DataDir == "" {
+		ps.add("data_dir", "", "there is no home directory to put it into", "set data_dir or EBB_DATA_DIR")
+	}
+	c.Signing.KeysDir = cmp.Or(c.Signing.KeysDir, filepath.Join(c.DataDir, "keys"))
+	for _, p := range []*string{&c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key} {
+		if *p != "" {
+			*p, _ = filepath.Abs(*p) // fails only without a working directory
+		}
+	}
+	if c.PolicyDir != "" {
+		if info, err := os.Stat(c.PolicyDir); err != nil || !info.IsDir() {
+			ps.add("policy_dir", src["policy_dir"], c.PolicyDir+" is not a directory that can be read", "create it, or remove the key to use the starter policy")
+		}
+	}
+}
+
+// DataDir is the default data directory for an environment, "" without a home.
+func DataDir(environ []string) string {
+	env := map[string]string{}
+	for _, line := range environ {
+		name, value, _ := strings.Cut(line, "=")
+		env[name] = value
+	}
+	switch {
+	case env["EBB_DATA_DIR"] != "":
+		return env["EBB_DATA_DIR"]
+	case filepath.IsAbs(env["XDG_DATA_HOME"]):
+		return filepath.Join(env["XDG_DATA_HOME"], "ebb")
+	case env["HOME"] != "":
+		return filepath.Join(env["HOME"], ".local", "share", "ebb")
+	}
+	return ""
+}
+
+func (c *Config) checkListen(src map[string]string, ps *Problems) {
+	secure := c.TLS.Cert != "" && c.TLS.Key != ""
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		ps.add("tls", cmp.Or(src["tls.cert"], src["tls.key"]), "only one of tls.cert and tls.key is set", "set both or neither")
+	}
+	if secure {
+		for key, path := range map[string]string{"tls.cert": c.TLS.Cert, "tls.key": c.TLS.Key} {
+			if _, err := readBounded(path, 1<<20); err != nil {
+				ps.add(key, src[key], path+": "+reason(err), "name a readable PEM file")
+			}
+		}
+	}
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	switch {
+	case err != nil:
+		ps.add("listen", src["listen"], fmt.Sprintf("%q is not host:port", c.Listen), "write one such as 127.0.0.1:8420")
+		return
+	case !loopback(c.Listen) && !secure:
+		ps.add("listen", src["listen"], c.Listen+" can be reached from other machines and there is no TLS", "set tls.cert and tls.key, or listen on 127.0.0.1:8420")
+	}
+	if c.PublicURL == "" {
+		return // made from the listener's address, once it is known
+	}
+	u, err := url.Parse(c.PublicURL)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.PublicURL, "/") || strings.HasSuffix(c.PublicURL, "#") || strings.HasSuffix(c.PublicURL, "?"):
+		ps.add("public_url", src["public_url"], fmt.Sprintf("%q cannot be an issuer (RFC 8414 section 2)", c.PublicURL), "write scheme and host, such as https://ebb.example.com, without a slash at the end")
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopbackHost(u.Hostname())):
+		ps.add("public_url", src["public_url"], "it is not https", "use https; plain http is for loopback only")
+	}
+}
+
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && loopbackHost(host)
+}
+
+func loopbackHost(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+func (c *Config) checkDatabase(src map[string]string, ps *Problems) {
+	if c.Database == "" {
+		return
+	}
+	u, err := url.Parse(c.Database)
+	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") || u.Host == "" {
+		// The text could hold a password: it is not repeated.
+		ps.add("database", src["database"], "it is not a postgres:// address", "write postgres://user@host:5432/name, or remove the key to use SQLite")
+		return
+	}
+	password, found := u.User.Password()
+	if !found && !u.Query().Has("password") {
+		return
+	}
+	if src["database"] != Variable("database") || !c.databasePassword.Empty() || c.databasePasswordFile != "" || !found {
+		ps.add("database", src["database"], "it holds a password", "take it out and use database_password_file or EBB_DATABASE_PASSWORD")
+		return
+	}
+	c.databasePassword = provider.NewSecret(password)
+	u.User = url.User(u.User.Username())
+	c.Database = u.String()
+}
+
+func (c *Config) checkRedis(src map[string]string, ps *Problems) {
+	for _, addr := range c.Redis.Addrs {
+		if host, _, err := net.SplitHostPort(addr); err != nil || host == "" || strings.Contains(addr, "@") {
+			ps.add("redis.addrs", src["redis.addrs"], "an address is not host:port", "write one such as 127.0.0.1:6379; user and password have keys of their own")
+		}
+	}
+	if len(c.Redis.Addrs) > 0 {
+		return
+	}
+	for _, key := range []string{"redis.master_name", "redis.username", "redis.password_file", "redis.password", "redis.tls", "redis.ca_file", "redis.wait_replicas"} {
+		if src[key] != "" {
+			ps.add(key, src[key], "it has no effect: redis.addrs is empty", "set redis.addrs or remove the key")
+		}
+	}
+}
+
+func (c *Config) checkTimes(src map[string]string, ps *Problems) {
+	for _, t := range []struct {
+		key      string
+		got      time.Duration
+		min, max time.Duration
+	}{
+		{"signing.rotate_every", c.Signing.RotateEvery, time.Hour, 10 * 365 * 24 * time.Hour},
+		{"signing.lead", c.Signing.Lead, time.Minute, c.Signing.RotateEvery},
+		{"signing.overlap", c.Signing.Overlap, max(c.Limits.MaxTTL, c.Limits.MaxTaskTTL, c.Limits.PrincipalTTL), 365 * 24 * time.Hour},
+		{"limits.default_token_ttl", c.Limits.DefaultTTL, time.Second, c.Limits.MaxTTL},
+		{"limits.token_ttl", c.Limits.MaxTTL, time.Second, 24 * time.Hour},
+		{"limits.task_ttl", c.Limits.MaxTaskTTL, time.Minute, 30 * 24 * time.Hour},
+		{"limits.ticket_ttl", c.Limits.TicketTTL, time.Second, time.Minute},
+		{"limits.principal_ttl", c.Limits.PrincipalTTL, 10 * time.Second, time.Hour},
+		{"limits.request_ttl", c.Limits.RequestTTL, time.Second, 24 * time.Hour},
+		{"limits.grant_ttl", c.Limits.GrantTTL, time.Second, 24 * time.Hour},
+		{"limits.cool_down", c.Limits.CoolDown, time.Second, 24 * time.Hour},
+		{"limits.poll_interval", c.Limits.PollInterval, time.Second, time.Minute},
+		{"limits.checkpoint", c.Limits.Checkpoint, time.Second, time.Hour},
+		{"dpop.window", c.DPoP.Window, 5 * time.Second, 5 * time.Minute},
+	} {
+		if t.got < t.min || t.got > t.max {
+			ps.add(t.key, src[t.key], fmt.Sprintf("%s is out of range", t.got), fmt.Sprintf("choose from %s to %s", t.min, t.max))
+		}
+	}
+}
+
+// checkCaps refuses 0, which the broker would read as "the default".
+func (c *Config) checkCaps(src map[string]string, ps *Problems) {
+	for _, n := range []struct {
+		key      string
+		got, max int
+	}{
+		{"limits.leases", c.Limits.DefaultCaps.Leases, c.Limits.MaxCaps.Leases},
+		{"limits.mints_per_minute", c.Limits.DefaultCaps.MintsPerMinute, c.Limits.MaxCaps.MintsPerMinute},
+		{"limits.open_requests", c.Limits.DefaultCaps.OpenRequests, c.Limits.MaxCaps.OpenRequests},
+		{"limits.max_leases", c.Limits.MaxCaps.Leases, 1_000_000},
+		{"limits.max_mints_per_minute", c.Limits.MaxCaps.MintsPerMinute, 1_000_000},
+		{"limits.max_open_requests", c.Limits.MaxCaps.OpenRequests, 1000},
+		{"limits.owner_per_minute", c.Limits.OwnerPerMin, 100_000_000},
+	} {
+		if n.got < 1 || n.got > n.max {
+			ps.add(n.key, src[n.key], fmt.Sprintf("%d is out of range", n.got), fmt.Sprintf("choose from 1 to %d", n.max))
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ebb/broker"
+)
+
+func (c *Config) checkAttestors(src map[string]string, ps *Problems) {
+	seen := map[string]bool{}
+	for i, a := range c.Attestors {
+		at := fmt.Sprintf("attestors[%d]", i)
+		checkName(at, a.Name, a.Kind, seen, src, ps)
+	}
+}
+
+func checkName(at, name, kind string, seen map[string]bool, src map[string]string, ps *Problems) {
+	if !nameForm.MatchString(name) {
+		ps.add(at+".name", src[at], fmt.Sprintf("%q is not a name", name), "use a lower-case letter, then up to 31 of a-z, 0-9 and -")
+	} else if seen[name] {
+		ps.add(at+".name", src[at], fmt.Sprintf("%q is used twice", name), "give each its own name")
+	}
+	seen[name] = true
+	if kind == "" {
+		ps.add(at+".kind", src[at], "it is missing", "say what kind it is")
+	}
+}
+
+func (c *Config) checkProviders(src map[string]string, ps *Problems) {
+	seen, resources := map[string]bool{}, map[string]bool{}
+	for i, p := range c.Providers {
+		at := fmt.Sprintf("providers[%d]", i)
+		checkName(at, p.Name, p.Kind, seen, src, ps)
+		u, err := url.Parse(p.Resource)
+		switch {
+		case err != nil || !u.IsAbs() || u.Fragment != "" || u.User != nil:
+			ps.add(at+".resource", src[at], fmt.Sprintf("%q is not an absolute URI without a fragment (RFC 8707)", p.Resource), "write the address of the API that accepts its tokens, such as https://orders.example.com")
+		case resources[p.Resource]:
+			ps.add(at+".resource", src[at], "another provider has the same resource", "one resource belongs to one provider")
+		}
+		resources[p.Resource] = true
+		if p.MaxTTL > c.Limits.MaxTTL {
+			ps.add(at+".max_ttl", src[at], "it is longer than limits.token_ttl", "shorten it or raise limits.token_ttl")
+		}
+	}
+}
+
+func (c *Config) checkPrincipals(src map[string]string, ps *Problems) {
+	seen := map[string]bool{}
+	for i, p := range c.Principals {
+		at := fmt.Sprintf("principals[%d]", i)
+		bad := func(key, wrong, remedy string) { ps.add(at+"."+key, src[at], wrong, remedy) }
+		if !principalForm.MatchString(p.ID) {
+			bad("id", fmt.Sprintf("%q is not an id", p.ID), "use up to 128 letters, digits and . _ @ + -")
+		} else if seen[p.ID] {
+			bad("id", fmt.Sprintf("%q is used twice", p.ID), "give each its own id")
+		}
+		seen[p.ID] = true
+		if len(p.Roles) == 0 {
+			bad("roles", "there is none", "give it at least one of "+strings.Join(roles, ", "))
+		}
+		if src[at+".keys"] == "" && p.Attestor == "" {
+			bad("keys", "there is no way to recognise it", "add keys (see `ebb keys new`) or match")
+		}
+		if (p.Attestor == "") != (len(p.Selectors) == 0) {
+			bad("match", "it needs attestor and selectors", "set both; without selectors everybody would match")
+		}
+		if p.Attestor != "" && !slices.ContainsFunc(c.Attestors, func(a Attestor) bool { return a.Name == p.Attestor }) {
+			bad("match.attestor", fmt.Sprintf("no attestor is named %q", p.Attestor), "name one of attestors")
+		}
+		if slices.Contains(p.Roles, broker.RoleApprover) && len(p.Groups) == 0 {
+			bad("groups", "an approver without groups can decide nothing", "add the groups that policies ask, or remove the role")
+		}
+		if slices.Contains(p.Roles, broker.RoleResourceServer) && len(p.Audiences) == 0 {
+			bad("audiences", "a resource server without audiences sees no token", "add the resource URIs it serves, or remove the role")
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"encoding/json"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/provider"
+)
+
+// Config is the whole configuration after Load: defaults applied, every value
+// checked, paths made absolute.
+type Config struct {
+	PublicURL      string
+	Listen         string
+	TLS            TLS
+	DataDir        string
+	Database       string
+	Redis          Redis
+	PolicyDir      string
+	Attestors      []Attestor
+	Providers      []Provider
+	Principals     []Principal
+	Signing        Signing
+	Limits         broker.Limits
+	DPoP           DPoP
+	TrustedProxies []string
+	MCPCompat      bool
+	Log            Log
+
+	databasePasswordFile string
+	databasePassword     provider.Secret
+}
+
+// TLS is the server's certificate. Both or neither.
+type TLS struct{ Cert, Key string }
+
+// Redis is where the ledger lives. No address means: in this process.
+type Redis struct {
+	Addrs        []string
+	MasterName   string
+	Username     string
+	TLS          bool
+	CAFile       string
+	WaitReplicas int
+
+	passwordFile string
+	password     provider.Secret
+}
+
+// Attestor is one configured attestor. Config is what its kind says it is; the
+// kind decodes it, strictly.
+type Attestor struct {
+	Name   string
+	Kind   string
+	Config json.RawMessage
+}
+
+// Provider is one configured provider of credentials.
+type Provider struct {
+	Name     string
+	Kind     string
+	Resource string
+	MaxTTL   time.Duration
+	Config   json.RawMessage
+}
+
+// Signing says how ebb signs its own tokens.
+type Signing struct {
+	Alg         string
+	RotateEvery time.Duration
+	Lead        time.Duration
+	Overlap     time.Duration
+	KeysDir     string
+}
+
+// DPoP is the proof-of-possession mode (RFC 9449).
+type DPoP struct {
+	Nonce  string
+	Window time.Duration
+}
+
+// Log says how ebb logs.
+type Log struct{ Level, Format string }
+
+// Loopback reports whether only this machine can reach the listener.
+func (c Config) Loopback() bool { return loopback(c.Listen) }
+
+// Embedded reports whether the ledger is in this process.
+func (c Config) Embedded() bool { return len(c.Redis.Addrs) == 0 }

@@ -1,0 +1,288 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/cmd/ebb/internal/config"
+)
+
+// load writes text to a file and loads it; HOME is a fresh directory.
+func load(t *testing.T, text string, environ ...string) (config.Config, error) {
+	t.Helper()
+	dir := t.TempDir()
+	s := config.Source{Environ: append([]string{"HOME=" + dir}, environ...)}
+	if text != "" {
+		s.File = filepath.Join(dir, "ebb.yaml")
+		if err := os.WriteFile(s.File, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.Load(s)
+}
+
+// wrong lists the keys of the problems in err.
+func wrong(t *testing.T, err error) []string {
+	t.Helper()
+	ps, ok := err.(config.Problems)
+	if !ok {
+		t.Fatalf("got %v, want Problems", err)
+	}
+	var keys []string
+	for _, p := range ps {
+		if p.Wrong == "" || p.Remedy == "" {
+			t.Errorf("%s has no sentence or no remedy: %+v", p.Key, p)
+		}
+		keys = append(keys, p.Key)
+	}
+	return keys
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "", "XDG_DATA_HOME=/srv/xdg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:8420" || c.DataDir != "/srv/xdg/ebb" || c.Signing.KeysDir != "/srv/xdg/ebb/keys" || c.Database != "" || !c.Embedded() || !c.Loopback() ||
+		c.Signing.Alg != "ES256" || c.Limits.MaxTTL != time.Hour || c.DPoP.Window != time.Minute || c.Log.Level != "info" {
+		t.Errorf("got %+v", c)
+	}
+}
+
+const full = `
+public_url: https://ebb.example.com
+listen: 127.0.0.1:9000
+data_dir: /srv/ebb
+database: postgres://ebb@db:5432/ebb
+redis:
+  addrs: [a:6379, "b:6379"]
+  master_name: mymaster
+  tls: true
+attestors:
+  - name: enroll
+    kind: enroll
+  - name: ci
+    kind: oidc
+    config:
+      issuer: https://ci.example.com
+      audience: https://ebb.example.com
+      required: {sub: "repo:x"}
+providers:
+  - {name: orders, kind: jwt, resource: "https://orders.example.com", max_ttl: 10m}
+principals:
+  - id: ann
+    roles: [operator, approver]
+    groups: [oncall]
+    match: {attestor: ci, selectors: {sub: ann}}
+  - id: orders-api
+    roles: [resource_server]
+    audiences: ["https://orders.example.com"]
+    keys:
+      - kty: OKP
+        crv: Ed25519
+        x: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo
+signing: {alg: EdDSA, rotate_every: 48h}
+limits: {token_ttl: 30m, leases: 5}
+dpop: {nonce: on}
+trusted_proxies: [10.0.0.0/8]
+mcp_compat: true
+log: {level: debug, format: text}
+`
+
+func TestFile(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, full, "EBB_LISTEN=127.0.0.1:9001", "EBB_REDIS_ADDRS=c:1, d:2", "EBB_REDIS_PASSWORD=s3cret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:9001" || !slices.Equal(c.Redis.Addrs, []string{"c:1", "d:2"}) || c.Redis.Password().Reveal() != "s3cret" {
+		t.Errorf("variables do not win over the file: %+v", c)
+	}
+	if len(c.Attestors) != 2 || string(c.Attestors[1].Config) != `{"audience":"https://ebb.example.com","issuer":"https://ci.example.com","required":{"sub":"repo:x"}}` {
+		t.Errorf("attestors are %s", c.Attestors)
+	}
+	if len(c.Providers) != 1 || c.Providers[0].MaxTTL != 10*time.Minute {
+		t.Errorf("providers are %+v", c.Providers)
+	}
+	if len(c.Principals) != 2 || c.Principals[0].Selectors["sub"] != "ann" || len(c.Principals[1].Keys) != 1 {
+		t.Errorf("principals are %+v", c.Principals)
+	}
+	if c.Signing.RotateEvery != 48*time.Hour || c.Limits.DefaultCaps.Leases != 5 || c.DPoP.Nonce != "on" || !c.MCPCompat {
+		t.Errorf("got %+v", c)
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v", c, c, c), "s3cret") {
+		t.Error("the configuration prints a password")
+	}
+}
+
+// TestAllAtOnce shows that one run reports every problem.
+func TestAllAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, `
+listen: 0.0.0.0:8420
+public_url: http://ebb.example.com/
+lissten: x
+redis: {adrs: [a:1], tls: perhaps}
+database: mysql://root:hunter2@db/x
+database_password: hunter2
+signing: {alg: HS256, rotate_every: 5}
+limits: {leases: 0, token_ttl: 48h}
+dpop: {window: 1h}
+trusted_proxies: [everywhere]
+log:
+principals:
+  - {id: "a b", roles: [root], key: 1}
+  - {id: ok, roles: [approver], match: {attestor: nobody, selectors: {sub: x}}}
+providers:
+  - {name: Orders, kind: jwt, resource: "/relative"}
+`, "EBB_REDIS_ADRS=a:1")
+	got := wrong(t, err)
+	for _, want := range []string{
+		"listen", "public_url", "lissten", "redis.adrs", "redis.tls", "database", "database_password", "signing.alg", "signing.rotate_every",
+		"limits.leases", "limits.token_ttl", "dpop.window", "trusted_proxies", "log", "principals[0].id", "principals[0].roles", "principals[0].key",
+		"principals[0].keys", "principals[1].groups", "principals[1].match.attestor", "providers[0].name", "providers[0].resource", "EBB_REDIS_ADRS",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not reported", want)
+		}
+	}
+	text := err.Error()
+	for _, want := range []string{"ebb.yaml:4", "did you mean listen?", "did you mean EBB_REDIS_ADDRS?", "did you mean addrs?"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the message lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "hunter2") {
+		t.Errorf("the message repeats a password:\n%s", text)
+	}
+}
+
+func TestNotYAML(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"syntax":      "listen: [a",
+		"twice":       "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n",
+		"a list":      "- listen",
+		"a scalar":    "hello",
+		"two files":   "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n",
+		"anchor":      "redis: &r {addrs: [a:1]}\nlog: *r\n",
+		"tag":         "listen: !!binary aGVsbG8=\n",
+		"nested list": "trusted_proxies: [[10.0.0.0/8]]",
+		"text list":   "trusted_proxies: 10.0.0.0/8",
+		"map":         "listen: {a: b}",
+		"group":       "redis: here",
+	} {
+		if _, err := load(t, text); len(wrong(t, err)) == 0 {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := config.Load(config.Source{File: "/does/not/exist", Environ: []string{"HOME=/"}}); len(wrong(t, err)) != 1 {
+		t.Errorf("a missing file says %v", err)
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pw")
+	if err := os.WriteFile(file, []byte("from file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := filepath.Join(dir, "open")
+	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, "database: postgres://ebb@db/ebb\ndatabase_password_file: "+file)
+	if err != nil || c.DatabasePassword().Reveal() != "from file" {
+		t.Errorf("file: %v", err)
+	}
+	c, err = load(t, "", "EBB_DATABASE=postgres://ebb:in-url@db/ebb")
+	if err != nil || c.DatabasePassword().Reveal() != "in-url" || strings.Contains(c.Database, "in-url") {
+		t.Errorf("variable: %q, %v", c.Database, err)
+	}
+	for name, text := range map[string]string{
+		"in the file": "database: postgres://ebb:hunter2@db/ebb",
+		"as query":    "database: postgres://ebb@db/ebb?password=hunter2",
+		"open":        "database: postgres://ebb@db/ebb\ndatabase_password_file: " + open,
+		"missing":     "database: postgres://ebb@db/ebb\ndatabase_password_file: " + file + "x",
+	} {
+		_, err := load(t, text)
+		if len(wrong(t, err)) != 1 || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err = load(t, "database: postgres://ebb@db/ebb\ndatabase_password_file: "+file, "EBB_DATABASE_PASSWORD=x")
+	if len(wrong(t, err)) != 1 {
+		t.Errorf("two passwords: %v", err)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "", "EBB_PROVIDERS=[{name: a, kind: jwt, resource: 'https://a.example'}]", "EBB_URL=http://x", "EBB_TEST_REDIS=y", "EBB_DPOP_NONCE=on")
+	if err != nil || len(c.Providers) != 1 || c.DPoP.Nonce != "on" {
+		t.Errorf("%+v, %v", c.Providers, err)
+	}
+	_, err = load(t, "", "EBB_PROVIDERS=[{name: a, knd: jwt}", "EBB_NOPE=1", "EBB_LIMITS_LEASES=many")
+	if got := wrong(t, err); !slices.Contains(got, "EBB_NOPE") || !slices.Contains(got, "limits.leases") || !slices.Contains(got, "EBB_PROVIDERS") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestPublicKeyRefusesPrivate(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"}`,
+		"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "", "hello", `{"kty":"oct","k":"AAAA"}`,
+	} {
+		if _, err := config.PublicKey([]byte(text)); err == nil {
+			t.Errorf("accepted %.30q", text)
+		} else if strings.Contains(err.Error(), "nWGx") {
+			t.Errorf("the error repeats the key: %v", err)
+		}
+	}
+}
+
+// TestTable: every key is documented, has its own variable, and the table of
+// README.md is this one.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, k := range config.Keys() {
+		v := config.Variable(k.Path)
+		if seen[v] || k.Doc == "" || !strings.HasSuffix(k.Doc, ".") {
+			t.Errorf("%s: variable used twice, or no sentence", k.Path)
+		}
+		seen[v] = true
+	}
+	var b strings.Builder
+	config.Markdown(&b)
+	readme, err := os.ReadFile("../../../../README.md")
+	if err != nil {
+		t.Skip("no README.md yet")
+	}
+	if !strings.Contains(string(readme), b.String()) {
+		t.Error("README.md has another table of keys: replace it with the output of `ebb config table`")
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add(full)
+	f.Add("listen: [")
+	f.Add("a: &x {b: *x}")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, err := config.LoadText([]byte(text), []string{"HOME=/nonexistent"})
+		if err == nil {
+			return
+		}
+		if _, ok := err.(config.Problems); !ok {
+			t.Errorf("got %v", err)
+		}
+	})
+}

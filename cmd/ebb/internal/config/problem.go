@@ -1,0 +1,44 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is one thing that is wrong, and its remedy.
+type Problem struct {
+	Key    string // "redis.addrs", or "EBB_REDIS_ADRS" for a variable nobody knows
+	Where  string // "ebb.yaml:12", "EBB_LISTEN", or "" for a default
+	Wrong  string // what is wrong
+	Remedy string // what to do
+}
+
+// String is the problem in two lines.
+func (p Problem) String() string {
+	where := ""
+	if p.Where != "" && p.Where != p.Key {
+		where = " (" + p.Where + ")"
+	}
+	return fmt.Sprintf("%s%s: %s\n    -> %s", p.Key, where, p.Wrong, p.Remedy)
+}
+
+// Problems is every problem of a configuration.
+type Problems []Problem
+
+// Error implements error: all of them, in the order of the configuration.
+func (ps Problems) Error() string {
+	var b strings.Builder
+	noun := "problems"
+	if len(ps) == 1 {
+		noun = "problem"
+	}
+	fmt.Fprintf(&b, "%d %s in the configuration", len(ps), noun)
+	for _, p := range ps {
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+func (ps *Problems) add(key, where, wrong, remedy string) {
+	*ps = append(*ps, Problem{Key: key, Where: where, Wrong: wrong, Remedy: remedy})
+}

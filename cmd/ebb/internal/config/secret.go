@@ -1,0 +1,63 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"ebb/broker/provider"
+)
+
+// secret says that a key goes into custody; no message about it repeats it.
+type secret struct{ to *provider.Secret }
+
+// DatabasePassword is the password that goes with Database, or empty.
+func (c Config) DatabasePassword() provider.Secret { return c.databasePassword }
+
+// Password is the Redis password, or empty.
+func (r Redis) Password() provider.Secret { return r.password }
+
+// secrets reads the password files. A variable and a file for one password are
+// a contradiction.
+func (c *Config) secrets(src map[string]string, ps *Problems) {
+	for _, s := range []struct {
+		key  string
+		file string
+		to   *provider.Secret
+	}{
+		{"database_password", c.databasePasswordFile, &c.databasePassword},
+		{"redis.password", c.Redis.passwordFile, &c.Redis.password},
+	} {
+		key := s.key + "_file"
+		switch {
+		case s.file == "":
+		case !s.to.Empty():
+			ps.add(key, src[key], "the password is also given elsewhere", "keep one of "+key+" and "+Variable(s.key))
+		default:
+			text, err := readSecret(s.file)
+			if err != nil {
+				ps.add(key, src[key], err.Error(), "write the password alone into that file, then chmod 600 "+s.file)
+			}
+			*s.to = provider.NewSecret(text)
+		}
+	}
+}
+
+func readSecret(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", path, reason(err))
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%s has mode %04o: others can read it", path, info.Mode().Perm())
+	}
+	b, err := readBounded(path, 4<<10)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", path, reason(err))
+	}
+	text := strings.TrimRight(string(b), "\r\n")
+	if text == "" {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	return text, nil
+}

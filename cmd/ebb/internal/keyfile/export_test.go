@@ -1,0 +1,4 @@
+package keyfile
+
+// Parse is exported for the fuzzer.
+var Parse = parse

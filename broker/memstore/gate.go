@@ -1,0 +1,126 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ebb/broker"
+)
+
+// Bounds of a claim, as broker.Claim states them.
+const (
+	maxKey   = 128
+	maxValue = 512
+)
+
+type claim struct {
+	value string
+	until int64
+}
+
+// rate is a GCRA: tat is the theoretical arrival time of the next event, in
+// microseconds.
+type rate struct {
+	tat   int64
+	until int64
+}
+
+// Admit implements broker.Gate. Every claim is made and every rate counted even
+// when one of them fails; the first failure in the order claims, rates, task is
+// returned. A claim that has already ended cannot be kept, so it is ErrClaimed.
+// A Rate lets Limit happen at once and then one each Per/Limit.
+func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
+	if err := valid(a); err != nil {
+		return broker.Live{}, err
+	}
+	now, err := s.begin(ctx)
+	if err != nil {
+		return broker.Live{}, err
+	}
+	defer s.mu.Unlock()
+	var failed error
+	for _, c := range a.Claims {
+		failed = first(failed, s.claim(c, now))
+	}
+	for _, r := range a.Rates {
+		failed = first(failed, s.count(r, now))
+	}
+	if failed != nil || a.TaskID == "" {
+		return broker.Live{}, failed
+	}
+	t := s.tasks[a.TaskID]
+	if t == nil || !t.known {
+		return broker.Live{}, fmt.Errorf("task %s: %w", a.TaskID, broker.ErrNotFound)
+	}
+	return clone(t.live), nil
+}
+
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func valid(a broker.Admission) error {
+	for _, c := range a.Claims {
+		if c.Key == "" || len(c.Key) > maxKey || len(c.Value) > maxValue {
+			return fmt.Errorf("claim: key must have 1 to %d bytes and value at most %d", maxKey, maxValue)
+		}
+	}
+	for _, r := range a.Rates {
+		if r.Key == "" || r.Per <= 0 {
+			return errors.New("rate: key and period are required")
+		}
+	}
+	return nil
+}
+
+func (s *Store) claim(c broker.Claim, now int64) error {
+	until := c.Until.UnixMilli()
+	if until <= now || until <= s.forgotten {
+		return fmt.Errorf("claim has ended: %w", broker.ErrClaimed)
+	}
+	had, known := s.claims[c.Key]
+	if known && had.until > now {
+		if c.Again && had.value == c.Value {
+			return nil
+		}
+		return broker.ErrClaimed
+	}
+	if !known {
+		if s.full() {
+			return errFull
+		}
+		s.expiry.add(until, item{ofClaim, c.Key, ""})
+	}
+	s.claims[c.Key] = claim{value: c.Value, until: until}
+	return nil
+}
+
+func (s *Store) count(r broker.Rate, now int64) error {
+	if r.Limit <= 0 {
+		return &broker.RateError{Key: r.Key, RetryAfter: r.Per}
+	}
+	had, known := s.rates[r.Key]
+	if !known && s.full() {
+		return errFull
+	}
+	us := now * 1000
+	step := (r.Per.Microseconds() + int64(r.Limit) - 1) / int64(r.Limit)
+	burst := step * int64(r.Limit)
+	tat := max(us, min(had.tat, us+burst)) // a clock set back costs one burst, no more
+	if over := tat + step - us - burst; over > 0 {
+		return &broker.RateError{Key: r.Key, RetryAfter: ceilMilli(over)}
+	}
+	until := (tat + step) / 1000
+	if !known {
+		s.expiry.add(until, item{ofRate, r.Key, ""})
+	}
+	s.rates[r.Key] = rate{tat: tat + step, until: until}
+	return nil
+}
+
+func ceilMilli(us int64) time.Duration { return time.Duration((us+999)/1000) * time.Millisecond }

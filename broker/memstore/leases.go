@@ -1,0 +1,103 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"ebb/broker"
+)
+
+// count says how many leases t has at ms.
+func (t *task) count(ms int64) broker.Counts {
+	expired := sort.Search(len(t.expiries), func(i int) bool { return t.expiries[i] > ms })
+	return broker.Counts{Live: len(t.expiries) - expired, Expired: expired}
+}
+
+func (t *task) forgetLease(id string) {
+	exp, known := t.leases[id]
+	if !known {
+		return
+	}
+	delete(t.leases, id)
+	i, _ := slices.BinarySearch(t.expiries, exp)
+	t.expiries = slices.Delete(t.expiries, i, i+1)
+}
+
+// PutLease implements broker.LeaseTable. The task's state is judged first, then
+// the lease's own end, then whether it is known, then the limit.
+func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limit int, refill bool) error {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	t := s.tasks[l.TaskID]
+	switch {
+	case t == nil || !t.known:
+		return fmt.Errorf("task %s: %w", l.TaskID, broker.ErrNotFound)
+	case t.live.State == broker.TaskClosed:
+		return fmt.Errorf("task %s: %w", l.TaskID, broker.ErrTaskClosed)
+	case t.live.State == broker.TaskPaused && !refill:
+		return fmt.Errorf("task %s: %w", l.TaskID, broker.ErrTaskPaused)
+	}
+	if _, ended := t.ended[l.ID]; ended {
+		return fmt.Errorf("lease %s: %w", l.ID, broker.ErrDone)
+	}
+	if _, known := t.leases[l.ID]; known {
+		return nil
+	}
+	if limit > 0 && t.count(now).Live >= limit {
+		return fmt.Errorf("task %s has %d live leases: %w", l.TaskID, limit, broker.ErrCap)
+	}
+	exp := l.ExpiresAt.UnixMilli()
+	if t.leases == nil {
+		t.leases = map[string]int64{}
+	}
+	t.leases[l.ID] = exp
+	i, _ := slices.BinarySearch(t.expiries, exp)
+	t.expiries = slices.Insert(t.expiries, i, exp)
+	s.expiry.add(exp+retention.Milliseconds(), item{ofLease, t.live.ID, l.ID})
+	return nil
+}
+
+// EndLease implements broker.LeaseTable, for a lease or task it does not know too.
+func (s *Store) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) (bool, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	t := s.tasks[l.TaskID]
+	if t == nil {
+		t = &task{}
+		s.tasks[l.TaskID] = t
+	}
+	if _, ended := t.ended[l.ID]; ended {
+		return false, nil
+	}
+	t.forgetLease(l.ID)
+	if t.ended == nil {
+		t.ended = map[string]int64{}
+	}
+	exp := l.ExpiresAt.UnixMilli()
+	t.ended[l.ID] = exp
+	s.expiry.add(exp+retention.Milliseconds(), item{ofEnded, l.TaskID, l.ID})
+	s.feed.publish(broker.Event{TaskID: l.TaskID, LeaseID: l.ID, At: instant(at.UnixMilli()), Until: instant(exp)})
+	return true, nil
+}
+
+// Status implements broker.LeaseTable.
+func (s *Store) Status(ctx context.Context, taskID, leaseID string, now time.Time) (bool, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	t := s.tasks[taskID]
+	if t == nil {
+		return false, nil
+	}
+	exp, known := t.leases[leaseID] // nil once the task is closed
+	return known && exp > now.UnixMilli(), nil
+}

@@ -1,0 +1,199 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ebb/broker"
+)
+
+const (
+	// margin is how much longer than asked things are remembered, so that a
+	// clock that is set back a little changes nothing.
+	margin = time.Minute
+	// retention is how long an expired lease still counts as expired.
+	retention = 10 * time.Minute
+	// sweepPerCall bounds what one call forgets. It is more than one call can
+	// add, so the sweep keeps up.
+	sweepPerCall = 32
+	// defaultMaxEntries is about 300 MB of claims.
+	defaultMaxEntries = 1_000_000
+)
+
+// errFull means "could not judge": the broker fails closed and the flood ends
+// at its own rate limits.
+var errFull = errors.New("ledger is full: raise MaxEntries or use Redis")
+
+var errClosed = errors.New("ledger is closed")
+
+// Config configures a Store. The zero value is ready to use.
+type Config struct {
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// MaxEntries bounds the claims, rates, one-time values and paces together:
+	// what strangers can make it remember. Default 1,000,000.
+	MaxEntries int
+}
+
+// Store is a broker.Ledger in this process. Make it with New.
+type Store struct {
+	clock      func() time.Time
+	maxEntries int
+
+	mu     sync.Mutex
+	closed bool
+	marked bool
+	tasks  map[string]*task
+	due    dueIndex
+	feed   feed
+	claims map[string]claim
+	rates  map[string]rate
+	values map[string]value
+	paces  map[string]pace
+	expiry expiry
+	// forgotten is the latest Until of a claim that was forgotten. A claim that
+	// ends no later may have been that one, when the clock was ahead and has been
+	// set back: it is refused.
+	forgotten int64
+}
+
+var _ broker.Ledger = (*Store)(nil)
+
+// New makes an empty Store. Check fails with ErrLost until the first Mark.
+func New(c Config) *Store {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.MaxEntries <= 0 {
+		c.MaxEntries = defaultMaxEntries
+	}
+	return &Store{
+		clock:      c.Now,
+		maxEntries: c.MaxEntries,
+		tasks:      map[string]*task{},
+		due:        newDueIndex(),
+		feed:       newFeed(),
+		claims:     map[string]claim{},
+		rates:      map[string]rate{},
+		values:     map[string]value{},
+		paces:      map[string]pace{},
+		expiry:     newExpiry(),
+	}
+}
+
+// begin locks the store for one call, pays its part of the sweep and returns
+// the clock in milliseconds. On nil error the caller unlocks.
+func (s *Store) begin(ctx context.Context) (now int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("ledger: %w", err)
+	}
+	now = s.clock().UnixMilli()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return 0, errClosed
+	}
+	past := now - margin.Milliseconds()
+	s.feed.trim(past)
+	for range sweepPerCall {
+		it, ok := s.expiry.take(past)
+		if !ok {
+			break
+		}
+		if again := s.forget(it, past); again > 0 {
+			s.expiry.add(again, it)
+		}
+	}
+	return now, nil
+}
+
+// forget drops it if its time has come at ms, else says when it will.
+func (s *Store) forget(it item, ms int64) (again int64) {
+	switch it.kind {
+	case ofTask:
+		if t := s.tasks[it.key]; t != nil {
+			return t.forget(s, it.key, ms)
+		}
+	case ofLease:
+		if t := s.tasks[it.key]; t != nil {
+			exp, live := t.leases[it.sub]
+			if again := exp + retention.Milliseconds(); live && again > ms {
+				return again
+			}
+			t.forgetLease(it.sub)
+		}
+	case ofEnded:
+		if t := s.tasks[it.key]; t != nil {
+			if again := t.ended[it.sub] + retention.Milliseconds(); again > ms {
+				return again
+			}
+			delete(t.ended, it.sub)
+			s.dropShell(it.key, t)
+		}
+	case ofClaim:
+		if c := s.claims[it.key]; c.until > ms {
+			return c.until
+		} else if c.until > 0 {
+			s.forgotten = max(s.forgotten, c.until)
+		}
+		delete(s.claims, it.key)
+	case ofRate:
+		if r := s.rates[it.key]; r.until > ms {
+			return r.until
+		}
+		delete(s.rates, it.key)
+	case ofValue:
+		if v := s.values[it.key]; v.until > ms {
+			return v.until
+		}
+		delete(s.values, it.key)
+	case ofPace:
+		if p := s.paces[it.key]; p.until > ms {
+			return p.until
+		}
+		delete(s.paces, it.key)
+	}
+	return 0
+}
+
+// full reports whether strangers may add nothing more.
+func (s *Store) full() bool {
+	return len(s.claims)+len(s.rates)+len(s.values)+len(s.paces) >= s.maxEntries
+}
+
+// Check implements broker.Guard: memory loses nothing while the process lives,
+// so only a missing Mark is a loss.
+func (s *Store) Check(ctx context.Context) error {
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if !s.marked {
+		return fmt.Errorf("ledger was never marked complete: %w", broker.ErrLost)
+	}
+	return nil
+}
+
+// Mark implements broker.Guard.
+func (s *Store) Mark(ctx context.Context) error {
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	s.marked = true
+	return nil
+}
+
+// Close ends every waiting Follow; every later call fails.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.feed.wakeAll()
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ebb/broker"
+)
+
+// task is a task and its leases. A shell is one that PutTask has not made known:
+// it only carries the tombstones of leases that ended.
+type task struct {
+	known  bool
+	live   broker.Live   // its State is "" while not known
+	keep   int64         // remembered until, once closed
+	counts broker.Counts // at the moment it was closed
+
+	leases   map[string]int64 // id -> expiry; nil once closed
+	expiries []int64          // of leases, sorted: counting is a binary search
+	ended    map[string]int64 // tombstones: id -> expiry
+}
+
+// rank orders states: a task put again never goes down.
+func rank(s broker.TaskState) (int, error) {
+	switch s {
+	case broker.TaskOpen:
+		return 1, nil
+	case broker.TaskPaused:
+		return 2, nil
+	case broker.TaskClosed:
+		return 3, nil
+	}
+	return 0, fmt.Errorf("unknown task state %q", s)
+}
+
+// PutTask implements broker.TaskTable. A task that is known keeps the stricter
+// of the two states, the higher counters, its due moment and its sandbox. A
+// closed one is published like one that SetState closes.
+func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) error {
+	level, err := rank(l.State)
+	if err != nil {
+		return err
+	}
+	if l.ID == "" {
+		return fmt.Errorf("task without an id")
+	}
+	l = truncate(clone(l))
+	now, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	t := s.tasks[l.ID]
+	if t == nil {
+		t = &task{}
+		s.tasks[l.ID] = t
+	}
+	if t.known {
+		had, box := t.live, l.Sandbox
+		if held, _ := rank(had.State); held > level {
+			l.Task = had.Task
+		}
+		if l.Sandbox = had.Sandbox; l.Sandbox == nil {
+			l.Sandbox = box
+		}
+		if l.ClosedAt.IsZero() {
+			l.ClosedAt = had.ClosedAt
+		}
+		if !had.Due.IsZero() {
+			l.Due = had.Due
+		}
+		l.Denials, l.Violations = max(l.Denials, had.Denials), max(l.Violations, had.Violations)
+		l.Taint = append(l.Taint, had.Taint...)
+	}
+	slices.Sort(l.Taint)
+	l.Taint = slices.Compact(l.Taint)
+	wasClosed := t.known && t.live.State == broker.TaskClosed
+	t.known, t.live = true, l
+	t.keep = max(t.keep, keep.UnixMilli())
+	switch {
+	case l.State == broker.TaskClosed && !wasClosed:
+		at := now
+		if !l.ClosedAt.IsZero() {
+			at = l.ClosedAt.UnixMilli()
+		}
+		s.close(l.ID, t, at)
+	case l.State != broker.TaskClosed:
+		s.due.offer(l.ID, due(l))
+	}
+	return nil
+}
+
+// close makes t final. It is O(1): its leases die with the map that holds them.
+// The caller has set keep.
+func (s *Store) close(id string, t *task, at int64) {
+	t.counts = t.count(at)
+	t.leases, t.expiries = nil, nil
+	s.due.drop(id)
+	s.expiry.add(t.keep, item{ofTask, id, ""})
+	s.feed.publish(broker.Event{TaskID: id, At: instant(at), Until: instant(t.keep)})
+}
+
+// SetState implements broker.TaskTable. Closing again returns the counts of the
+// first time. first is true for every other move.
+func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
+	if _, err := rank(state); err != nil {
+		return broker.Counts{}, false, err
+	}
+	if _, err := s.begin(ctx); err != nil {
+		return broker.Counts{}, false, err
+	}
+	defer s.mu.Unlock()
+	t := s.tasks[id]
+	closing := state == broker.TaskClosed
+	switch {
+	case (t == nil || !t.known) && !closing:
+		return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+	case t == nil:
+		t = &task{}
+		s.tasks[id] = t
+	case t.known && t.live.State == broker.TaskClosed:
+		if !closing {
+			return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
+		}
+		t.keep = max(t.keep, keep.UnixMilli())
+		return t.counts, false, nil
+	}
+	ms := at.UnixMilli()
+	if !closing {
+		t.live.State = state
+		return t.count(ms), true, nil
+	}
+	t.known = true
+	t.live.ID, t.live.State, t.live.ClosedAt = id, state, instant(ms)
+	t.keep = max(t.keep, keep.UnixMilli())
+	s.close(id, t, ms)
+	return t.counts, true, nil
+}
+
+// Touch implements broker.TaskTable. An unknown task is ErrNotFound. A sandbox
+// is the same when its id, attestor, subject and key are.
+func (s *Store) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return broker.Live{}, err
+	}
+	defer s.mu.Unlock()
+	t := s.tasks[id]
+	switch {
+	case t == nil || !t.known:
+		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+	case t.live.State == broker.TaskClosed:
+		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
+	}
+	if u.Sandbox != nil {
+		if had := t.live.Sandbox; had == nil {
+			t.live.Sandbox = truncate(clone(broker.Live{Task: broker.Task{Sandbox: u.Sandbox}})).Sandbox
+		} else if !sameSandbox(had, u.Sandbox) {
+			return broker.Live{}, fmt.Errorf("task %s has another sandbox: %w", id, broker.ErrClaimed)
+		}
+	}
+	if !u.Due.IsZero() {
+		t.live.Due = instant(u.Due.UnixMilli())
+		s.due.offer(id, due(t.live))
+	}
+	t.live.Denials += u.Denials
+	t.live.Violations += u.Violations
+	for _, x := range u.Taint {
+		if i, found := slices.BinarySearch(t.live.Taint, x); !found {
+			t.live.Taint = slices.Insert(t.live.Taint, i, x)
+		}
+	}
+	return clone(t.live), nil
+}
+
+func sameSandbox(a, b *broker.Sandbox) bool {
+	return a.ID == b.ID && a.Attestor == b.Attestor && a.Subject == b.Subject && a.JKT == b.JKT
+}
+
+// forget drops a closed task when it need no longer be remembered.
+func (t *task) forget(s *Store, id string, ms int64) (again int64) {
+	if t.live.State != broker.TaskClosed {
+		return 0
+	}
+	if t.keep > ms {
+		return t.keep
+	}
+	t.known, t.live = false, broker.Live{}
+	s.dropShell(id, t)
+	return 0
+}
+
+// dropShell removes t when it says nothing any more.
+func (s *Store) dropShell(id string, t *task) {
+	if !t.known && len(t.ended) == 0 {
+		delete(s.tasks, id)
+	}
+}
+
+// clone copies everything l refers to: callers may change what they get.
+func clone(l broker.Live) broker.Live {
+	l.Labels = maps.Clone(l.Labels)
+	l.Expect.Selectors = maps.Clone(l.Expect.Selectors)
+	l.Taint = slices.Clone(l.Taint)
+	if l.Sandbox != nil {
+		box := *l.Sandbox
+		box.Selectors = maps.Clone(box.Selectors)
+		l.Sandbox = &box
+	}
+	return l
+}
+
+// truncate cuts every time of l to milliseconds, in place behind pointers.
+func truncate(l broker.Live) broker.Live {
+	times := []*time.Time{&l.OpenedAt, &l.Deadline, &l.ClosedAt, &l.Due}
+	if l.Sandbox != nil {
+		times = append(times, &l.Sandbox.At)
+	}
+	for _, t := range times {
+		if !t.IsZero() {
+			*t = instant(t.UnixMilli())
+		}
+	}
+	return l
+}
+
+func instant(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -48,7 +48,7 @@ func (b *Broker) askByAssertion(ctx context.Context, s Subject, p Possession) (a
 	if err != nil {
 		return asker{}, E(Unauthenticated, "The client assertion is not an acceptable JWT.", err)
 	}
-	id := unverified.Subject
+	id := unverified.Claims().Subject
 	if !validID(sandboxPrefix, id) {
 		return asker{}, E(Unauthenticated, "The client is not known here.", nil)
 	}

@@ -82,7 +82,7 @@ func (b *Broker) assertionPrincipal(ctx context.Context, assertion, clientID str
 	if err != nil {
 		return bad("The client assertion is not an acceptable JWT.", err)
 	}
-	sub := unverified.Subject
+	sub := unverified.Claims().Subject
 	cfg, known := b.principals[sub]
 	if !known || len(cfg.Keys) == 0 {
 		return bad("The client is not known here or its key is not registered.", nil)

@@ -193,13 +193,13 @@ func (b *Broker) Follow(ctx context.Context, who Principal, cursor string, limit
 }
 
 // Explain says what policy would decide and why.
-func (b *Broker) Explain(_ context.Context, who Principal, q policy.Query) (policy.Decision, []policy.Verdict, error) {
+func (b *Broker) Explain(_ context.Context, who Principal, q policy.Query) (policy.Explanation, error) {
 	if err := allow(who, false, RoleOperator, RoleAuditor, RoleApprover); err != nil {
-		return policy.Decision{}, nil, err
+		return policy.Explanation{}, err
 	}
-	d, vs, err := policy.Explain(b.cfg.Policy.Current(), q)
+	x, err := b.cfg.Policy.Current().Explain(q)
 	if err != nil {
-		return d, nil, E(Invalid, "The query cannot be judged: it lacks a member or policy does not understand it.", err)
+		return x, E(Invalid, "The query cannot be judged: it lacks a member or policy does not understand it.", err)
 	}
-	return d, vs, nil
+	return x, nil
 }

@@ -1,0 +1,44 @@
+// Package broker is the core: the life of a task, of the requests people decide
+// in it, and of the credentials that live and die with it. It knows no SQL, no
+// Redis, no HTTP and no SDK; it names what it needs of them:
+//
+//	ledger.go   Ledger: what is true now (Redis, or memory)
+//	journal.go  Journal and Desk: what outlives the process (PostgreSQL, SQLite)
+//	task.go lease.go request.go service.go   the nouns
+//	errors.go   Kind, Error and the sentinels of the stores
+//
+// # The walk of one request
+//
+//	1  ask.go, enrol.go   who asks: evidence, client assertion or own token, ending
+//	                      at one task, its one sandbox and one proved key
+//	2  admit.go           one round trip to the ledger: the proof is used up, the
+//	                      evidence tied to its key, the rate counted, the task read
+//	3  token.go target    scopes and resource to one provider; ceiling and parent
+//	4  token.go judge     policy: deny, ask or allow
+//	5  escalate.go        ask: a grant given before, a cool-down, or a new request;
+//	                      Poll redeems it. decide.go: people's verdicts
+//	6  token.go frame     what may be issued at most: one function for I4 and I5
+//	7  token.go mint      sign, make durable, make live, then answer (I1)
+//
+// # The end
+//
+//	complete.go    the one way a task ends, whoever or whatever ends it
+//	introspect.go  RFC 7662 and RFC 7009
+//	read.go        listings, and the end of one credential
+//	run.go         deadlines, heartbeats, owed ends, the feed, checkpoints
+//	refill.go      the ledger from the journal: at start and after a loss
+//
+// # What a crash can leave behind
+//
+// A token is alive only while the ledger knows its lease and its task is open
+// there. Cut the power at any step and one of these holds:
+//
+//	signed, not durable      nobody has the token and nobody knows it: dead
+//	durable, not in ledger   the answer never left; a refill makes the lease live
+//	                         on the record until it expires, with no holder
+//	in ledger, no answer     the same
+//	task closed in ledger,   refused everywhere; the next start finds the task
+//	not in journal           closed in the ledger and makes it durable
+//	task closed in journal,  the caller was not told; the next start closes it in
+//	not in ledger            the ledger before the listener opens
+package broker

@@ -1,6 +1,10 @@
 package attest
 
-import "errors"
+import (
+	"errors"
+
+	"ebb/attest/jose"
+)
 
 // ErrRejected is matched by every error that is the caller's fault.
 var ErrRejected = errors.New("attest: evidence rejected")
@@ -54,3 +58,20 @@ func (r *Rejection) Unwrap() error { return r.cause }
 
 // Is matches ErrRejected.
 func (r *Rejection) Is(target error) bool { return target == ErrRejected }
+
+// FromToken turns a refusal of package jose into a Rejection with the same public
+// sentence. Every other error passes unchanged: it means "could not judge".
+func FromToken(err error) error {
+	e, refused := errors.AsType[*jose.Error](err)
+	if !refused {
+		return err
+	}
+	r := Reason(e.Reason) // the sets overlap, see the test
+	switch e.Reason {
+	case jose.ReasonHeader:
+		r = ReasonMalformed
+	case jose.ReasonKey:
+		r = ReasonKeyUnknown
+	}
+	return Reject(r, e.Public, err)
+}

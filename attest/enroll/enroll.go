@@ -1,0 +1,165 @@
+package enroll
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"ebb/attest"
+	"ebb/attest/jose"
+)
+
+// Config configures the one enroll attestor of an ebb.
+type Config struct {
+	// Name of the instance. Required.
+	Name string
+	// Issuer is ebb's own, byte-identical to the iss of its tokens. Required.
+	Issuer string
+	// Tickets redeems enrolment tickets. Required.
+	Tickets Tickets
+	// Keys finds ebb's own public keys. Required.
+	Keys jose.KeySource
+	// MaxLifetime of a task token: the longest task. Default 24 h.
+	MaxLifetime time.Duration
+	// Leeway for clocks of replicas that differ. Default 0; at most 1 m.
+	Leeway time.Duration
+	// Now is the clock, nil = time.Now.
+	Now func() time.Time
+}
+
+// Decode reads the configuration file's part: there is nothing to set, so that
+// only an absent or empty object is accepted.
+func Decode(raw json.RawMessage) (Config, error) {
+	if len(raw) == 0 {
+		return Config{}, nil
+	}
+	if err := jsonv2.Unmarshal(raw, &struct{}{}, jsonv2.RejectUnknownMembers(true)); err != nil {
+		return Config{}, fmt.Errorf("attest/enroll: configuration: it takes none: %w", err)
+	}
+	return Config{}, nil
+}
+
+// Attestor judges tickets and task tokens.
+type Attestor struct {
+	cfg     Config
+	profile jose.Profile
+}
+
+var _ attest.Attestor = (*Attestor)(nil)
+
+// New makes an Attestor.
+func New(c Config) (*Attestor, error) {
+	switch {
+	case c.Name == "" || c.Issuer == "":
+		return nil, errors.New("attest/enroll: name and issuer are required")
+	case c.Tickets == nil || c.Keys == nil:
+		return nil, errors.New("attest/enroll: tickets and keys are required")
+	case c.Leeway < 0 || c.Leeway > time.Minute || c.MaxLifetime < 0:
+		return nil, errors.New("attest/enroll: leeway is not between 0 and 1m, or max lifetime is negative")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Attestor{cfg: c, profile: jose.Profile{
+		Types: []string{TaskTokenType}, Algs: []jose.Alg{jose.ES256, jose.EdDSA, jose.RS256},
+		Issuer: c.Issuer, Audience: TaskAudience(c.Issuer), AudienceSole: true,
+		MaxLifetime: c.MaxLifetime, Leeway: c.Leeway,
+	}}, nil
+}
+
+// Attest implements attest.Attestor. A ticket is spent by it.
+func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
+	if err := ctx.Err(); err != nil {
+		return attest.Identity{}, fmt.Errorf("attest/enroll: %w", err)
+	}
+	if len(e.Document) > attest.MaxDocument {
+		return attest.Identity{}, attest.Reject(attest.ReasonOversized, "the document is too large", nil)
+	}
+	// Before anything is spent: who shows no usable key gets nothing for it.
+	if err := checkKey(e.Key); err != nil {
+		return attest.Identity{}, err
+	}
+	doc := string(e.Document)
+	switch {
+	case strings.HasPrefix(doc, TicketPrefix):
+		return a.ticket(ctx, doc, e.Key)
+	case jose.LooksLikeJWT(doc):
+		return a.token(doc, e.Key)
+	}
+	return attest.Identity{}, attest.Reject(attest.ReasonMalformed, "the document is neither an enrolment ticket nor a task token", nil)
+}
+
+func (a *Attestor) ticket(ctx context.Context, doc string, key attest.Key) (attest.Identity, error) {
+	if !validTicket(doc) {
+		return attest.Identity{}, attest.Reject(attest.ReasonMalformed, "the enrolment ticket is damaged; copy it whole", nil)
+	}
+	t, err := a.cfg.Tickets.Redeem(ctx, TicketHash(doc), key.JKT)
+	if err != nil {
+		return attest.Identity{}, fmt.Errorf("attest/enroll: redeem ticket: %w", err)
+	}
+	if t.TaskID == "" || t.SandboxID == "" {
+		return attest.Identity{}, errors.New("attest/enroll: redeem ticket: the store names no task or no sandbox")
+	}
+	return a.identity(t.TaskID, t.SandboxID, key.JKT), nil
+}
+
+func (a *Attestor) token(doc string, key attest.Key) (attest.Identity, error) {
+	c, err := jose.Verify(doc, a.profile, a.cfg.Keys, a.cfg.Now())
+	if err != nil {
+		if err = attest.FromToken(err); errors.Is(err, attest.ErrRejected) {
+			return attest.Identity{}, err
+		}
+		return attest.Identity{}, fmt.Errorf("attest/enroll: cannot judge: %w", err)
+	}
+	jkt, _, err := c.Confirmation()
+	if err != nil {
+		return attest.Identity{}, attest.FromToken(err)
+	}
+	if jkt == "" || subtle.ConstantTimeCompare([]byte(jkt), []byte(key.JKT)) != 1 {
+		return attest.Identity{}, attest.Reject(attest.ReasonKeyBinding, "the task token is bound to another key", nil)
+	}
+	task, ok := c.String("task_id")
+	if !ok || task == "" || c.Subject == "" || !jose.Plain(task) || len(task) > 256 {
+		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the task token names no task or no sandbox", nil)
+	}
+	id := a.identity(task, c.Subject, jkt)
+	id.NotAfter = c.Expiry
+	id.ReplayID, id.ReplayUntil = a.cfg.Name+":"+c.Digest(), c.Expiry.Add(a.cfg.Leeway)
+	return id, nil
+}
+
+func (a *Attestor) identity(task, sandbox, jkt string) attest.Identity {
+	return attest.Identity{
+		Attestor: a.cfg.Name, Subject: sandbox, Class: attest.ClassTicket, TaskID: task, Key: jkt,
+		Selectors: map[string]string{"task_id": task, "sub": sandbox},
+	}
+}
+
+// checkKey wants a proved Ed25519 or P-256 key, and that its thumbprint is its own.
+func checkKey(k attest.Key) error {
+	if k.JKT == "" {
+		return attest.Reject(attest.ReasonKeyBinding, "prove a key: send a DPoP proof with the ticket or task token", nil)
+	}
+	switch pub := k.Public.(type) {
+	case ed25519.PublicKey:
+	case *ecdsa.PublicKey:
+		if pub == nil || pub.Curve != elliptic.P256() {
+			return attest.Reject(attest.ReasonKeyBinding, "the key is not an Ed25519 or P-256 key", nil)
+		}
+	default:
+		return attest.Reject(attest.ReasonKeyBinding, "the key is not an Ed25519 or P-256 key", nil)
+	}
+	if got, err := jose.Thumbprint(k.Public); err != nil || got != k.JKT {
+		return errors.New("attest/enroll: the pipeline passed a key that is not the one of its thumbprint")
+	}
+	return nil
+}

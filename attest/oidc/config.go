@@ -1,0 +1,200 @@
+package oidc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"ebb/attest/jose"
+)
+
+// Config configures one issuer.
+type Config struct {
+	// Name of the instance. Required.
+	Name string
+	// Issuer is the exact iss. Required.
+	Issuer string
+	// Audience that tokens must be meant for: ebb. Required.
+	Audience string
+	// JWKS is a key set in place; JWKSFile and JWKSURL say where one is. Exactly
+	// one is required. A URL is https, or http on a loopback address.
+	JWKS     []byte
+	JWKSFile string
+	JWKSURL  string
+	// Algs accepted. Default RS256, ES256, EdDSA.
+	Algs []jose.Alg
+	// Types accepted in typ. Default: JWT or none. Types of other documents, such
+	// as at+jwt, are refused here.
+	Types []string
+	// Required maps claim paths to the texts of which the claim must be one.
+	Required map[string][]string
+	// Selectors maps selector names to claim paths. See the package comment.
+	Selectors map[string]string
+	// Subject is the path of the claim that becomes Identity.Subject. Default sub.
+	Subject string
+	// MaxLifetime of a token, default 24 h.
+	MaxLifetime time.Duration
+	// Leeway for clocks. Default 0; 30 s is usual; at most 5 m.
+	Leeway time.Duration
+
+	// HTTPClient is borrowed for its transport; nil: one of its own.
+	HTTPClient *http.Client
+	// Now is the clock, nil = time.Now. Logger: nil = discard.
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Documents with a type of their own must not pass for workload tokens
+// (RFC 8725, section 3.12).
+var otherDocuments = []string{"at+jwt", "dpop+jwt", "ebb-task+jwt", "secevent+jwt", "statuslist+jwt",
+	"token-introspection+jwt", "logout+jwt", "client-authentication+jwt", "wit+jwt", "wpt+jwt", "txntoken+jwt"}
+
+const maxLeeway = 5 * time.Minute
+
+// check reports all problems at once and fills in the defaults.
+func (c *Config) check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Name == "" {
+		bad("name is empty")
+	}
+	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" {
+		bad("issuer is not a URL; copy the iss of a token byte for byte")
+	}
+	if c.Audience == "" {
+		bad("audience is empty; set it to the URL of this ebb and have tokens made for it")
+	}
+	places := 0
+	for _, set := range []bool{len(c.JWKS) > 0, c.JWKSFile != "", c.JWKSURL != ""} {
+		if set {
+			places++
+		}
+	}
+	if places != 1 {
+		bad("set exactly one of jwks, jwks_file and jwks_url; the URL is the jwks_uri of the issuer's discovery document")
+	}
+	if len(c.Algs) == 0 {
+		c.Algs = []jose.Alg{jose.RS256, jose.ES256, jose.EdDSA}
+	}
+	for _, a := range c.Algs {
+		if !a.Valid() {
+			bad("algs: %q is not an algorithm that ebb accepts; RS256, ES256 and EdDSA are usual", a)
+		}
+	}
+	for _, t := range c.Types {
+		if slices.Contains(otherDocuments, strings.TrimPrefix(strings.ToLower(t), "application/")) || t == "" {
+			bad("types: %q is another kind of document", t)
+		}
+	}
+	if c.Leeway < 0 || c.Leeway > maxLeeway {
+		bad("leeway is not between 0 and %s; 30s is usual", maxLeeway)
+	}
+	if c.MaxLifetime < 0 {
+		bad("max_lifetime is negative")
+	}
+	if c.Subject == "" {
+		c.Subject = "sub"
+	}
+	c.checkPaths(bad)
+	if len(errs) > 0 {
+		return fmt.Errorf("attest/oidc %q: %w", c.Name, errors.Join(errs...))
+	}
+	return nil
+}
+
+func (c *Config) checkPaths(bad func(string, ...any)) {
+	if _, err := parsePath(c.Subject); err != nil {
+		bad("subject: %w", err)
+	}
+	for path, values := range c.Required {
+		if _, err := parsePath(path); err != nil {
+			bad("required: %w", err)
+		}
+		if len(values) == 0 || slices.Contains(values, "") {
+			bad("required %q: name the values that are accepted; none is empty", path)
+		}
+	}
+	for name, path := range c.Selectors {
+		if name == "" {
+			bad("selectors: one has no name")
+		}
+		if name == "sub" && path != c.Subject {
+			bad("selectors: sub is always the subject; set subject instead")
+		}
+		if _, err := parsePath(path); err != nil {
+			bad("selectors %q: %w", name, err)
+		}
+	}
+}
+
+// fileConfig is Config as the configuration file spells it.
+type fileConfig struct {
+	Issuer      string            `json:"issuer"`
+	Audience    string            `json:"audience"`
+	JWKS        json.RawMessage   `json:"jwks"`
+	JWKSFile    string            `json:"jwks_file"`
+	JWKSURL     string            `json:"jwks_url"`
+	Algs        []jose.Alg        `json:"algs"`
+	Types       []string          `json:"types"`
+	Required    map[string]anyOf  `json:"required"`
+	Selectors   map[string]string `json:"selectors"`
+	Subject     string            `json:"subject"`
+	MaxLifetime string            `json:"max_lifetime"`
+	Leeway      string            `json:"leeway"`
+}
+
+// anyOf is one text or a list of them.
+type anyOf []string
+
+// UnmarshalJSON accepts both forms.
+func (a *anyOf) UnmarshalJSON(b []byte) error {
+	var one string
+	if jsonv2.Unmarshal(b, &one) == nil {
+		*a = anyOf{one}
+		return nil
+	}
+	var many []string
+	if jsonv2.Unmarshal(b, &many) != nil {
+		return errors.New("not a text or a list of texts")
+	}
+	*a = many
+	return nil
+}
+
+// Decode reads the part of the configuration file that belongs to one instance:
+// issuer, audience, jwks | jwks_file | jwks_url, algs, types, required,
+// selectors, subject, max_lifetime and leeway ("30s"). Unknown members are an
+// error. The caller sets Name and what is borrowed.
+func Decode(raw json.RawMessage) (Config, error) {
+	var f fileConfig
+	if err := jsonv2.Unmarshal(raw, &f, jsonv2.RejectUnknownMembers(true)); err != nil {
+		return Config{}, fmt.Errorf("attest/oidc: configuration: %w", err)
+	}
+	c := Config{Issuer: f.Issuer, Audience: f.Audience, JWKS: f.JWKS, JWKSFile: f.JWKSFile, JWKSURL: f.JWKSURL,
+		Algs: f.Algs, Types: f.Types, Selectors: f.Selectors, Subject: f.Subject, Required: map[string][]string{}}
+	for path, values := range f.Required {
+		c.Required[path] = values
+	}
+	for _, d := range []struct {
+		name, text string
+		to         *time.Duration
+	}{{"max_lifetime", f.MaxLifetime, &c.MaxLifetime}, {"leeway", f.Leeway, &c.Leeway}} {
+		if d.text == "" {
+			continue
+		}
+		v, err := time.ParseDuration(d.text)
+		if err != nil {
+			return Config{}, fmt.Errorf("attest/oidc: configuration: %s: %w; write it like 30s or 1h", d.name, err)
+		}
+		*d.to = v
+	}
+	return c, nil
+}

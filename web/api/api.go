@@ -1,0 +1,143 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/web"
+)
+
+// Config is what New needs.
+type Config struct {
+	Broker     *broker.Broker      // required; its issuer must be the Mux's public URL
+	Mux        *web.Mux            // required: where the routes are registered
+	MCPCompat  bool                // metadata as MCP clients demand it, with an authorization endpoint that refuses
+	MutualTLS  bool                // the listener, or a configured proxy, asks for client certificates
+	FeedMaxAge time.Duration       // how stale a follower of the revocation feed may be; 0 = 60 s
+	Policies   func() []PolicyFile // the policy files in force, for GET /v1/policy; nil = none are shown
+	Now        func() time.Time    // nil = time.Now
+}
+
+// API serves one broker.
+type API struct {
+	cfg    Config
+	b      *broker.Broker
+	mux    *web.Mux
+	issuer string
+	origin string // scheme and host of the issuer: what htu is compared with
+	docs   documents
+	ready  readiness
+}
+
+// New prepares the handlers. Register makes them reachable.
+func New(c Config) (*API, error) {
+	if c.Broker == nil || c.Mux == nil {
+		return nil, errors.New("api: Broker and Mux are required")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.FeedMaxAge <= 0 {
+		c.FeedMaxAge = time.Minute
+	}
+	issuer := c.Broker.Issuer()
+	if issuer != c.Mux.PublicURL() {
+		return nil, fmt.Errorf("api: the broker's issuer is %q and the public URL %q; they must be the same text", issuer, c.Mux.PublicURL())
+	}
+	a := &API{cfg: c, b: c.Broker, mux: c.Mux, issuer: issuer, origin: strings.TrimSuffix(issuer, c.Mux.Base())}
+	var err error
+	a.docs, err = a.documents()
+	return a, err
+}
+
+// place says where a route's path starts.
+type place int
+
+const (
+	below  place = iota // below the public URL
+	insert              // before the public URL's path: RFC 8414 section 3.1, RFC 9728 section 3.1
+)
+
+type route struct {
+	method, path string
+	place        place
+	h            echo.HandlerFunc
+}
+
+// Register adds every route to the Mux.
+func (a *API) Register() {
+	for _, r := range a.routes() {
+		if r.place == insert {
+			a.mux.AddRoot(r.method, r.path, r.h)
+			continue
+		}
+		a.mux.Add(r.method, r.path, r.h)
+	}
+}
+
+// routes is the table that the API document is compared with.
+func (a *API) routes() []route {
+	const get, post = http.MethodGet, http.MethodPost
+	base := a.mux.Base()
+	routes := []route{
+		{post, "/oauth2/token", below, a.token},
+		{post, "/oauth2/bc-authorize", below, a.backchannel},
+		{post, "/oauth2/introspect", below, a.introspect},
+		{post, "/oauth2/revoke", below, a.revoke},
+		{get, "/.well-known/oauth-authorization-server" + base, insert, a.document(a.docs.metadata, "application/json")},
+		{get, "/.well-known/openid-configuration", below, a.document(a.docs.metadata, "application/json")},
+		{get, "/.well-known/oauth-protected-resource" + base + "/v1", insert, a.document(a.docs.resource, "application/json")},
+		{get, "/.well-known/jwks.json", below, a.jwks},
+		{get, "/problems/:kind", below, a.problem},
+		{get, "/openapi.yaml", below, a.document(a.docs.openapiYAML, "application/yaml")},
+		{get, "/openapi.json", below, a.document(a.docs.openapiJSON, "application/json")},
+	}
+	if a.cfg.MCPCompat {
+		routes = append(routes, route{get, "/oauth2/authorize", below, a.authorize})
+	}
+	return append(routes, a.v1()...)
+}
+
+// v1 is the JSON API.
+func (a *API) v1() []route {
+	const get, post = http.MethodGet, http.MethodPost
+	return []route{
+		{post, "/v1/tasks", below, call(a, http.StatusCreated, a.openTask)},
+		{get, "/v1/tasks", below, call(a, http.StatusOK, a.tasks)},
+		{get, "/v1/tasks/:id", below, call(a, http.StatusOK, a.task)},
+		{post, "/v1/tasks/:id/ticket", below, call(a, http.StatusCreated, a.newTicket)},
+		{post, "/v1/tasks/:id/heartbeat", below, call(a, http.StatusOK, a.heartbeat)},
+		{post, "/v1/tasks/:id/pause", below, call(a, http.StatusOK, a.pauseTask)},
+		{post, "/v1/tasks/:id/resume", below, call(a, http.StatusOK, a.resumeTask)},
+		{post, "/v1/tasks/:id/complete", below, call(a, http.StatusOK, a.completeTask)},
+		{post, "/v1/tasks/:id/stop", below, call(a, http.StatusOK, a.stopTask)},
+		{post, "/v1/enroll", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.enroll)},
+		{get, "/v1/requests", below, call(a, http.StatusOK, a.requests)},
+		{get, "/v1/requests/:id", below, call(a, http.StatusOK, a.showRequest)},
+		{post, "/v1/requests/:id/approve", below, call(a, http.StatusOK, a.approve)},
+		{post, "/v1/requests/:id/deny", below, call(a, http.StatusOK, a.denyRequest)},
+		{get, "/v1/leases", below, call(a, http.StatusOK, a.leases)},
+		{get, "/v1/leases/:id", below, call(a, http.StatusOK, a.lease)},
+		{post, "/v1/leases/:id/revoke", below, call(a, http.StatusOK, a.revokeLease)},
+		{get, "/v1/audit", below, a.audit},
+		{get, "/v1/audit/checkpoints", below, call(a, http.StatusOK, a.checkpoints)},
+		{get, "/v1/revocations", below, call(a, http.StatusOK, a.revocations)},
+		{post, "/v1/policy/explain", below, call(a, http.StatusOK, a.explain)},
+		{get, "/v1/policy", below, call(a, http.StatusOK, a.policy)},
+	}
+}
+
+// Routes lists method and path of every route, below the public URL's path.
+func (a *API) Routes() []web.Route {
+	var out []web.Route
+	for _, r := range a.routes() {
+		out = append(out, web.Route{Method: r.method, Path: r.path})
+	}
+	return out
+}

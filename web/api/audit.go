@@ -1,0 +1,219 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/web"
+)
+
+type checkpointList struct {
+	Items []audit.Checkpoint `json:"items"`
+}
+
+func (a *API) checkpoints(c echo.Context, who broker.Principal, _ web.None) (checkpointList, error) {
+	list, err := a.b.Checkpoints(c.Request().Context(), who)
+	if list == nil {
+		list = []audit.Checkpoint{}
+	}
+	return checkpointList{list}, err
+}
+
+// audit is GET /v1/audit: a page, or with format=jsonl everything that matches
+// as it is verified offline: entries, then checkpoints.
+func (a *API) audit(c echo.Context) error {
+	who, err := a.authenticate(c)
+	if err != nil {
+		return err
+	}
+	q := readQuery(c)
+	f := broker.EntryFilter{
+		TaskID: q.text("task_id"), LeaseID: q.text("lease_id"), RequestID: q.text("request_id"),
+		Kind: q.text("kind"), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
+	}
+	export := q.oneOf("format", "json", "jsonl") == "jsonl"
+	p := q.page()
+	f.Desc = p.Desc
+	if err := q.done(); err != nil {
+		return err
+	}
+	if export {
+		f.Desc = false
+		return a.export(c, who, f)
+	}
+	return a.auditPage(c, who, f, p)
+}
+
+func (a *API) auditPage(c echo.Context, who broker.Principal, f broker.EntryFilter, p broker.Page) error {
+	after, err := parseEntryCursor(p.After)
+	if err != nil {
+		return err
+	}
+	after.bound(&f)
+	entries, err := a.b.Entries(c.Request().Context(), who, f)
+	if err != nil {
+		return err
+	}
+	list := make([]audit.Entry, 0, p.Limit)
+	for e, err := range entries {
+		if err != nil {
+			return unreadable(err)
+		}
+		if !after.passed(e, f.Desc) {
+			continue
+		}
+		if list = append(list, e); len(list) == p.Limit {
+			break
+		}
+	}
+	return web.WriteJSON(c, http.StatusOK, paged(list, p.Limit, cursorOf))
+}
+
+func unreadable(err error) error {
+	return &broker.Error{Kind: broker.Unavailable, Public: "The record cannot be read at the moment; try again shortly.", Cause: err, RetryAfter: 5 * time.Second}
+}
+
+// entryCursor is the place of an entry in the order of the record: by time, then
+// writer, then sequence.
+type entryCursor struct {
+	at     time.Time
+	writer string
+	seq    int64
+}
+
+func cursorOf(e audit.Entry) string {
+	return strconv.FormatInt(e.At.UnixMilli(), 10) + "." + strconv.FormatInt(e.Seq, 10) + "." + e.Writer
+}
+
+func parseEntryCursor(s string) (entryCursor, error) {
+	if s == "" {
+		return entryCursor{}, nil
+	}
+	ms, rest, _ := strings.Cut(s, ".")
+	seq, writer, _ := strings.Cut(rest, ".")
+	at, err1 := strconv.ParseInt(ms, 10, 64)
+	n, err2 := strconv.ParseInt(seq, 10, 64)
+	if err1 != nil || err2 != nil || at <= 0 || n <= 0 || writer == "" {
+		return entryCursor{}, malformed("The query parameter after is not a cursor of this list.")
+	}
+	return entryCursor{time.UnixMilli(at).UTC(), writer, n}, nil
+}
+
+// bound lets the store skip most of what passed drops.
+func (k entryCursor) bound(f *broker.EntryFilter) {
+	switch end := k.at.Add(time.Millisecond); {
+	case k.writer == "":
+	case f.Desc && (f.To.IsZero() || end.Before(f.To)):
+		f.To = end
+	case !f.Desc && k.at.After(f.From):
+		f.From = k.at
+	}
+}
+
+// passed reports whether e comes after the cursor.
+func (k entryCursor) passed(e audit.Entry, desc bool) bool {
+	if k.writer == "" {
+		return true
+	}
+	order := e.At.Compare(k.at)
+	if order == 0 {
+		order = strings.Compare(e.Writer, k.writer)
+	}
+	if order == 0 {
+		order = int(min(max(e.Seq-k.seq, -1), 1))
+	}
+	if desc {
+		return order < 0
+	}
+	return order > 0
+}
+
+// export streams JSON lines. An export that breaks off ends the connection
+// without its end: half a record must not look like a whole one.
+func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter) error {
+	ctx := c.Request().Context()
+	entries, err := a.b.Entries(ctx, who, f)
+	if err != nil {
+		return err
+	}
+	// Asked first, because it can still be refused.
+	points, err := a.exportedCheckpoints(ctx, who)
+	if err != nil {
+		return err
+	}
+	next, stop := iter.Pull2(entries)
+	defer stop()
+	first, err, more := next()
+	if err != nil {
+		return unreadable(err)
+	}
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, "application/jsonl")
+	h.Set(echo.HeaderContentDisposition, `attachment; filename="ebb-audit.jsonl"`)
+	h.Set("Cache-Control", "no-store")
+	c.Response().WriteHeader(http.StatusOK)
+	w := lineWriter{w: bufio.NewWriterSize(c.Response(), 32<<10), rc: http.NewResponseController(c.Response())}
+	for e := first; more && err == nil; e, err, more = next() {
+		w.line(e)
+	}
+	for _, p := range points {
+		w.line(map[string]audit.Checkpoint{"checkpoint": p})
+	}
+	if err != nil || w.finish() != nil {
+		web.EventOf(c).Cause = err
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// exportedCheckpoints are left out for a runner, who sees entries of its own
+// task alone and cannot check a chain with gaps.
+func (a *API) exportedCheckpoints(ctx context.Context, who broker.Principal) ([]audit.Checkpoint, error) {
+	if !who.Has(broker.RoleAuditor, broker.RoleOperator) {
+		return nil, nil
+	}
+	return a.b.Checkpoints(ctx, who)
+}
+
+// lineWriter writes JSON lines and keeps the first error.
+type lineWriter struct {
+	w   *bufio.Writer
+	rc  *http.ResponseController
+	n   int
+	err error
+}
+
+func (l *lineWriter) line(v any) {
+	if l.err != nil {
+		return
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		l.err = err
+		return
+	}
+	if l.n%256 == 0 {
+		// Each stretch of lines has its own time: a slow reader may take long, a
+		// dead one may not.
+		_ = l.rc.SetWriteDeadline(time.Now().Add(30 * time.Second))
+	}
+	l.n++
+	_, l.err = l.w.Write(append(b, '\n'))
+}
+
+func (l *lineWriter) finish() error {
+	if l.err == nil {
+		l.err = l.w.Flush()
+	}
+	return l.err
+}

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/attest/jose"
+	"ebb/broker"
+)
+
+// Client assertion types.
+const (
+	assertionJWT    = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+	assertionSPIFFE = "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"
+)
+
+// client is how a client authenticates at /oauth2: by an assertion, or, with
+// assertion "", by the key it proves.
+type client struct {
+	assertion string
+	spiffe    bool   // the assertion is a JWT-SVID (draft-ietf-oauth-spiffe-client-auth)
+	id        string // form parameter client_id
+}
+
+// authenticateClient finds the one method of client authentication (RFC 6749
+// section 2.3). It verifies nothing.
+//
+// A Basic header is refused with 401, not 400: clients built on x/oauth2 try it
+// first and then send what the form needs.
+func (a *API) authenticateClient(c echo.Context, f *form) (client, error) {
+	auth, err := parseAuthorization(c.Request().Header["Authorization"])
+	if err != nil {
+		return client{}, err
+	}
+	cl := client{assertion: f.get(pClientAssertion), id: f.get(pClientID)}
+	kind := f.get(pClientAssertionType)
+	cl.spiffe = kind == assertionSPIFFE
+	switch {
+	case auth.scheme != "" && (cl.assertion != "" || f.has(pClientSecret)), cl.assertion != "" && f.has(pClientSecret):
+		return client{}, malformed("Use exactly one method of client authentication.")
+	case auth.scheme != "":
+		scheme := auth.scheme
+		if scheme == "other" {
+			scheme = schemeBasic
+		}
+		c.Response().Header().Set(echo.HeaderWWWAuthenticate, scheme+` realm="ebb"`)
+		return client{}, broker.E(broker.Unauthenticated, "This endpoint does not take an Authorization header. Use client_assertion (private_key_jwt) or a DPoP proof.", nil)
+	case f.has(pClientSecret):
+		return client{}, broker.E(broker.Unauthenticated, "Client secrets are not supported. Use client_assertion (private_key_jwt).", nil)
+	case (cl.assertion == "") != (kind == ""):
+		return client{}, malformed("client_assertion and client_assertion_type go together.")
+	case kind != "" && kind != assertionJWT && !cl.spiffe:
+		return client{}, broker.E(broker.Unauthenticated, "This client_assertion_type is not supported.", nil)
+	}
+	return cl, nil
+}
+
+// sandbox reports whether the assertion claims to be an enrolled sandbox's. It
+// only routes: the broker verifies.
+func (cl client) sandbox() bool {
+	return strings.HasPrefix(unverifiedSubject(cl.assertion), "sbx_")
+}
+
+func unverifiedSubject(token string) string {
+	u, err := jose.Parse(token, jose.Limits{})
+	if err != nil {
+		return ""
+	}
+	return u.Claims().Subject
+}
+
+// taskToken reports whether a token claims to be one of ours for a task. It only
+// routes.
+func taskToken(token string) bool {
+	u, err := jose.Parse(token, jose.Limits{})
+	return err == nil && u.Header().Type == "ebb-task+jwt"
+}

@@ -1,0 +1,290 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"ebb/broker"
+	"ebb/web"
+)
+
+// param is a form parameter that some endpoint of /oauth2 knows.
+type param uint8
+
+const (
+	pGrantType param = iota
+	pSubjectToken
+	pSubjectTokenType
+	pActorToken
+	pActorTokenType
+	pRequestedTokenType
+	pScope
+	pAuthorizationDetails
+	pClientID
+	pClientSecret
+	pClientAssertion
+	pClientAssertionType
+	pAssertion
+	pDeferralCode
+	pAuthReqID
+	pCompletionMode
+	pTaskID
+	pReason
+	pRequestedExpiry
+	pTool
+	pToken
+	pTokenTypeHint
+	pLoginHint
+	pLoginHintToken
+	pIDTokenHint
+	pBindingMessage
+	pResource // may repeat
+	pAudience // may repeat
+	numParams
+)
+
+// names in the order of the constants; the parser's own switch is generated from
+// the same list by a test that compares both.
+func (p param) String() string {
+	return [numParams]string{"grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type",
+		"requested_token_type", "scope", "authorization_details", "client_id", "client_secret", "client_assertion",
+		"client_assertion_type", "assertion", "deferral_code", "auth_req_id", "completion_mode", "task_id", "reason",
+		"requested_expiry", "tool", "token", "token_type_hint", "login_hint", "login_hint_token", "id_token_hint",
+		"binding_message", "resource", "audience"}[p]
+}
+
+// known is the inverse of String; numParams for a name nobody knows.
+func known(name string) param {
+	switch name {
+	case "grant_type":
+		return pGrantType
+	case "subject_token":
+		return pSubjectToken
+	case "subject_token_type":
+		return pSubjectTokenType
+	case "actor_token":
+		return pActorToken
+	case "actor_token_type":
+		return pActorTokenType
+	case "requested_token_type":
+		return pRequestedTokenType
+	case "scope":
+		return pScope
+	case "authorization_details":
+		return pAuthorizationDetails
+	case "client_id":
+		return pClientID
+	case "client_secret":
+		return pClientSecret
+	case "client_assertion":
+		return pClientAssertion
+	case "client_assertion_type":
+		return pClientAssertionType
+	case "assertion":
+		return pAssertion
+	case "deferral_code":
+		return pDeferralCode
+	case "auth_req_id":
+		return pAuthReqID
+	case "completion_mode":
+		return pCompletionMode
+	case "task_id":
+		return pTaskID
+	case "reason":
+		return pReason
+	case "requested_expiry":
+		return pRequestedExpiry
+	case "tool":
+		return pTool
+	case "token":
+		return pToken
+	case "token_type_hint":
+		return pTokenTypeHint
+	case "login_hint":
+		return pLoginHint
+	case "login_hint_token":
+		return pLoginHintToken
+	case "id_token_hint":
+		return pIDTokenHint
+	case "binding_message":
+		return pBindingMessage
+	case "resource":
+		return pResource
+	case "audience":
+		return pAudience
+	}
+	return numParams
+}
+
+// form is one strictly parsed form. An absent and an empty parameter are the
+// same (RFC 6749 section 3.2).
+type form struct {
+	v         [numParams]string // all but resource and audience
+	resources []string
+	audiences []string
+}
+
+func (f *form) get(p param) string { return f.v[p] }
+
+// has reports a parameter with a value.
+func (f *form) has(p param) bool {
+	switch p {
+	case pResource:
+		return len(f.resources) > 0
+	case pAudience:
+		return len(f.audiences) > 0
+	}
+	return f.v[p] != ""
+}
+
+const (
+	maxPairs   = 128
+	maxTargets = 8 // resources and audiences in one request
+)
+
+func malformed(public string) error { return broker.E(broker.Invalid, public, nil) }
+
+// readForm reads the form of a POST: one content type, nothing in the query
+// (RFC 6749 sections 2.3.1 and 3.2).
+func readForm(r *http.Request, limit int64) (*form, error) {
+	if r.URL.RawQuery != "" {
+		return nil, malformed("Send parameters in the request body, not in the URL.")
+	}
+	if !web.IsType(r.Header, "application/x-www-form-urlencoded") {
+		return nil, malformed("Send application/x-www-form-urlencoded.")
+	}
+	body, err := web.ReadBody(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return parseForm(string(body))
+}
+
+// parseForm reads application/x-www-form-urlencoded without a map: what it
+// returns are slices of s wherever nothing was escaped.
+func parseForm(s string) (*form, error) {
+	f := &form{}
+	var seen uint64
+	for pairs := 0; s != ""; pairs++ {
+		var pair string
+		pair, s, _ = strings.Cut(s, "&")
+		if pairs == maxPairs {
+			return nil, malformed("The form has too many parameters.")
+		}
+		rawName, rawValue, _ := strings.Cut(pair, "=")
+		name, ok := unescape(rawName)
+		if !ok {
+			return nil, malformed("The form is not well-formed application/x-www-form-urlencoded.")
+		}
+		p := known(name)
+		value, ok := unescape(rawValue)
+		if !ok {
+			return nil, malformed("The form is not well-formed application/x-www-form-urlencoded.")
+		}
+		if p == numParams {
+			continue
+		}
+		if p != pResource && p != pAudience {
+			if seen&(1<<p) != 0 {
+				return nil, malformed("The parameter " + p.String() + " is repeated.")
+			}
+			seen |= 1 << p
+		}
+		if err := f.set(p, value); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *form) set(p param, value string) error {
+	if value == "" {
+		return nil
+	}
+	switch p {
+	case pResource:
+		f.resources = append(f.resources, value)
+	case pAudience:
+		f.audiences = append(f.audiences, value)
+	case pScope, pAuthorizationDetails, pReason, pBindingMessage:
+		f.v[p] = value // their own parsers refuse, with their own error code
+	default:
+		if !visible(value) {
+			return malformed("The parameter " + p.String() + " has characters other than printable ASCII.")
+		}
+		f.v[p] = value
+	}
+	if len(f.resources)+len(f.audiences) > maxTargets {
+		return broker.E(broker.InvalidTarget, "The request names too many targets.", nil)
+	}
+	return nil
+}
+
+func visible(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// unescape decodes one name or value. ok is false for a bad escape, a raw byte
+// that a form never has, NUL, or bytes that are not UTF-8.
+func unescape(s string) (out string, ok bool) {
+	plain := true
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '%' || c == '+':
+			plain = false
+		case c <= 0x20 || c >= 0x7f:
+			return "", false
+		}
+	}
+	if plain {
+		return s, true
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '+':
+			b = append(b, ' ')
+		case '%':
+			if i+2 >= len(s) {
+				return "", false
+			}
+			hi, lo := hexDigit(s[i+1]), hexDigit(s[i+2])
+			if hi < 0 || lo < 0 || hi|lo == 0 {
+				return "", false
+			}
+			b = append(b, byte(hi<<4|lo))
+			i += 2
+		default:
+			b = append(b, s[i])
+		}
+	}
+	return string(b), utf8.Valid(b)
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// addResource adds a target that another parameter names, once.
+func (f *form) addResource(uri string) {
+	for _, have := range f.resources {
+		if have == uri {
+			return
+		}
+	}
+	f.resources = append(f.resources, uri)
+}

@@ -1,0 +1,69 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/attest"
+	"ebb/broker"
+	"ebb/web"
+)
+
+// revoke is POST /oauth2/revoke (RFC 7009). token_type_hint changes nothing:
+// what the token is, it says itself (section 2.1).
+func (a *API) revoke(c echo.Context) error {
+	f, err := readForm(c.Request(), a.mux.BodyLimit())
+	if err != nil {
+		return err
+	}
+	r, err := a.revoker(c, f)
+	if err != nil {
+		return err
+	}
+	if !f.has(pToken) {
+		return malformed("token is required.")
+	}
+	if err := a.b.RevokeToken(c.Request().Context(), r, f.get(pToken)); err != nil {
+		return err
+	}
+	web.NoStore(c.Response().Header())
+	return c.NoContent(http.StatusOK) // 204 is not what RFC 7009 section 2.2 says, and clients refuse it
+}
+
+// revoker is a sandbox (its assertion or its task token, and its key) or a principal.
+func (a *API) revoker(c echo.Context, f *form) (broker.Revoker, error) {
+	ch := a.channel(c.Request())
+	if a.hasToken(c) {
+		auth, err := parseAuthorization(c.Request().Header["Authorization"])
+		if err != nil {
+			return broker.Revoker{}, err
+		}
+		if auth.scheme == schemeDPoP && taskToken(auth.token) && !f.has(pClientAssertion) {
+			p, err := a.possession(c, auth.token)
+			if err != nil {
+				return broker.Revoker{}, err
+			}
+			ev := &attest.Evidence{Attestor: enrolled, Document: []byte(auth.token), Channel: ch}
+			return broker.Revoker{Subject: &broker.Subject{Evidence: ev, Channel: ch, Fault: web.InvalidToken}, Possession: p}, nil
+		}
+		who, err := a.caller(c, f)
+		return broker.Revoker{Principal: &who}, err
+	}
+	cl, err := a.authenticateClient(c, f)
+	if err != nil {
+		return broker.Revoker{}, err
+	}
+	switch {
+	case cl.assertion == "":
+		return broker.Revoker{}, broker.E(broker.Unauthenticated, "Authenticate with client_assertion (private_key_jwt) or an access token.", nil)
+	case cl.sandbox():
+		p, err := a.possession(c, "")
+		if err != nil {
+			return broker.Revoker{}, err
+		}
+		return broker.Revoker{Subject: &broker.Subject{Assertion: cl.assertion, ClientID: cl.id, Channel: ch, Fault: broker.Unauthenticated}, Possession: p}, nil
+	}
+	who, err := a.byAssertion(c.Request().Context(), c, cl)
+	return broker.Revoker{Principal: &who}, err
+}

@@ -1,0 +1,161 @@
+package api
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"ebb/attest"
+	"ebb/broker"
+	"ebb/broker/agenttext"
+	"ebb/scopes"
+)
+
+// Token types (RFC 8693 section 3).
+const (
+	typeAccessToken = "urn:ietf:params:oauth:token-type:access_token"
+	typeIDToken     = "urn:ietf:params:oauth:token-type:id_token"
+	typeJWT         = "urn:ietf:params:oauth:token-type:jwt"
+	typeTask        = "urn:ebb:params:oauth:token-type:task"
+)
+
+// enrolled is the attestor that judges task tokens: they are the broker's own.
+const enrolled = "enroll"
+
+const (
+	maxReason = 4000 // code points an agent may write to an approver
+	maxTool   = 64
+)
+
+// ask reads what a token request asks for. The subject is the grant's to fill.
+func ask(f *form) (broker.TokenRequest, error) {
+	var r broker.TokenRequest
+	if t := f.get(pRequestedTokenType); t != "" && t != typeAccessToken && t != typeJWT {
+		return r, malformed("requested_token_type must be absent, access_token or jwt.")
+	}
+	var err error
+	if r.Scopes, r.Details, err = rights(f); err != nil {
+		return r, err
+	}
+	for _, raw := range f.resources {
+		uri, err := scopes.ParseResource(raw)
+		if err != nil {
+			return r, broker.E(broker.InvalidTarget, "A resource is malformed: "+where(err), err)
+		}
+		r.Resources = append(r.Resources, uri)
+	}
+	r.Audiences = f.audiences
+	if r.TTL, err = lifetime(f.get(pRequestedExpiry)); err != nil {
+		return r, err
+	}
+	for mode := range strings.SplitSeq(f.get(pCompletionMode), " ") {
+		r.Deferred = r.Deferred || mode == "deferred"
+	}
+	if r.Tool = f.get(pTool); len(r.Tool) > maxTool {
+		return r, malformed("tool is at most 64 characters.")
+	}
+	if r.Reason, err = agenttext.New(f.get(pReason), maxReason); err != nil {
+		return r, malformed("reason is at most 4000 characters of text.")
+	}
+	return r, nil
+}
+
+// rights merges scope and authorization_details (RFC 9396 section 3.1).
+func rights(f *form) (set scopes.Set, detailed bool, err error) {
+	set, err = scopes.ParseSet(f.get(pScope))
+	if err != nil {
+		return set, false, broker.E(broker.InvalidScope, "The scope is malformed: "+where(err), err)
+	}
+	raw := f.get(pAuthorizationDetails)
+	if raw == "" {
+		return set, false, nil
+	}
+	details, err := scopes.ParseDetails([]byte(raw))
+	if err != nil {
+		return set, true, broker.E(broker.InvalidDetails, "The authorization_details are refused: send an array of ebb_credential objects with provider, identifier and actions.", err)
+	}
+	for _, d := range details {
+		if d.Location == "" {
+			continue
+		}
+		// A location is a resource indicator by another name.
+		if f.addResource(d.Location); len(f.resources) > maxTargets {
+			return set, true, broker.E(broker.InvalidTarget, "The request names too many targets.", nil)
+		}
+	}
+	more, err := scopes.SetOf(details)
+	if err == nil {
+		set, err = scopes.Merge(set, more)
+	}
+	if err != nil {
+		return set, true, broker.E(broker.InvalidDetails, "The authorization_details and the scope name too much together.", err)
+	}
+	return set, true, nil
+}
+
+// where says at which byte an input left its grammar, without repeating the
+// input: whoever pastes a token into the wrong field must not find it in a log.
+func where(err error) string {
+	e, ok := errors.AsType[*scopes.ParseError](err)
+	if !ok {
+		return "see the grammar."
+	}
+	return "byte " + strconv.Itoa(e.Pos) + ": " + e.Want + "."
+}
+
+// lifetime reads requested_expiry: whole seconds (CIBA Core section 7.1).
+func lifetime(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n == 0 {
+		return 0, malformed("requested_expiry is a positive number of seconds.")
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// evidence wraps a credential of the workload itself.
+func evidence(document, attestor string, f *form, cl client, ch attest.Channel, fault broker.Kind) broker.Subject {
+	return broker.Subject{
+		TaskID:   f.get(pTaskID),
+		Evidence: &attest.Evidence{Attestor: attestor, Document: []byte(document), Channel: ch},
+		ClientID: cl.id, Channel: ch, Fault: fault,
+	}
+}
+
+// exchanged reads the subject of a token exchange (RFC 8693 section 2.1). person
+// is the ID token of somebody who acts for no task, "" otherwise.
+func exchanged(f *form, cl client, ch attest.Channel) (s broker.Subject, person string, err error) {
+	token, kind := f.get(pSubjectToken), f.get(pSubjectTokenType)
+	switch {
+	case token == "" || kind == "":
+		return s, "", malformed("subject_token and subject_token_type are required.")
+	case f.has(pActorToken) != f.has(pActorTokenType):
+		return s, "", malformed("actor_token and actor_token_type go together.")
+	case f.has(pActorToken):
+		return s, "", malformed("actor_token is not accepted: the actor is the sandbox that proves its key.")
+	case cl.assertion != "":
+		// One proof of who calls is enough, and two could disagree.
+		return s, "", malformed("Send no client_assertion with a token exchange: the subject token and the DPoP proof of its key authenticate the client.")
+	}
+	const fault = broker.Invalid // RFC 8693 section 2.2.2, not invalid_grant
+	switch kind {
+	case typeTask:
+		return evidence(token, enrolled, f, cl, ch, fault), "", nil
+	case typeJWT:
+		if taskToken(token) {
+			return evidence(token, enrolled, f, cl, ch, fault), "", nil
+		}
+		return evidence(token, "", f, cl, ch, fault), "", nil
+	case typeIDToken:
+		if !f.has(pTaskID) {
+			return s, token, nil
+		}
+		return evidence(token, "", f, cl, ch, fault), "", nil
+	case typeAccessToken:
+		return broker.Subject{TaskID: f.get(pTaskID), AccessToken: token, ClientID: cl.id, Channel: ch, Fault: fault}, "", nil
+	}
+	return s, "", malformed("This subject_token_type is not supported.")
+}

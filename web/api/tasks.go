@@ -1,0 +1,106 @@
+package api
+
+import (
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/web"
+)
+
+// openedTask is the answer to a runner that opened a task.
+type openedTask struct {
+	Task            broker.Task `json:"task"`
+	Ticket          string      `json:"ticket,omitempty"` // single-use, for the sandbox alone
+	TicketExpiresAt time.Time   `json:"ticket_expires_at,omitzero"`
+}
+
+type ticketAnswer struct {
+	Ticket          string    `json:"ticket"`
+	TicketExpiresAt time.Time `json:"ticket_expires_at"`
+}
+
+type reasonBody struct {
+	Reason string `json:"reason"`
+}
+
+func (a *API) openTask(c echo.Context, who broker.Principal, spec broker.TaskSpec) (openedTask, error) {
+	t, ticket, err := a.b.OpenTask(c.Request().Context(), who, spec)
+	if err != nil {
+		return openedTask{}, err
+	}
+	web.EventOf(c).TaskID = t.ID
+	out := openedTask{Task: t}
+	if ticket != nil {
+		out.Ticket, out.TicketExpiresAt = ticket.Ticket.Reveal(), ticket.ExpiresAt
+	}
+	return out, nil
+}
+
+func (a *API) tasks(c echo.Context, who broker.Principal, _ web.None) (page[broker.Task], error) {
+	q := readQuery(c)
+	f := broker.TaskFilter{
+		State: broker.TaskState(q.oneOf("state", "open", "paused", "closed")),
+		Open:  q.flag("open"), Owner: q.text("owner"), Runner: q.text("runner"), Kind: q.text("kind"), Page: q.page(),
+	}
+	if err := q.done(); err != nil {
+		return page[broker.Task]{}, err
+	}
+	list, err := a.b.Tasks(c.Request().Context(), who, f)
+	return paged(list, f.Page.Limit, func(t broker.Task) string { return t.ID }), err
+}
+
+func (a *API) task(c echo.Context, who broker.Principal, _ web.None) (broker.Task, error) {
+	return a.b.Task(c.Request().Context(), who, c.Param("id"))
+}
+
+func (a *API) newTicket(c echo.Context, who broker.Principal, _ web.None) (ticketAnswer, error) {
+	t, err := a.b.NewTicket(c.Request().Context(), who, c.Param("id"))
+	if err != nil {
+		return ticketAnswer{}, err
+	}
+	return ticketAnswer{Ticket: t.Ticket.Reveal(), TicketExpiresAt: t.ExpiresAt}, nil
+}
+
+func (a *API) heartbeat(c echo.Context, who broker.Principal, _ web.None) (broker.Task, error) {
+	return noted(c)(a.b.Beat(c.Request().Context(), who, c.Param("id")))
+}
+
+func (a *API) pauseTask(c echo.Context, who broker.Principal, body reasonBody) (broker.Task, error) {
+	return noted(c)(a.b.PauseTask(c.Request().Context(), who, c.Param("id"), body.Reason))
+}
+
+func (a *API) resumeTask(c echo.Context, who broker.Principal, _ web.None) (broker.Task, error) {
+	return noted(c)(a.b.ResumeTask(c.Request().Context(), who, c.Param("id")))
+}
+
+func (a *API) completeTask(c echo.Context, who broker.Principal, _ web.None) (broker.Completion, error) {
+	return ended(c)(a.b.CompleteTask(c.Request().Context(), who, c.Param("id")))
+}
+
+func (a *API) stopTask(c echo.Context, who broker.Principal, body reasonBody) (broker.Completion, error) {
+	return ended(c)(a.b.StopTask(c.Request().Context(), who, c.Param("id"), body.Reason))
+}
+
+// noted puts the task's id on the request's log line.
+func noted(c echo.Context) func(broker.Task, error) (broker.Task, error) {
+	return func(t broker.Task, err error) (broker.Task, error) {
+		web.EventOf(c).TaskID = t.ID
+		return t, err
+	}
+}
+
+// ended does too, and writes empty lists as lists.
+func ended(c echo.Context) func(broker.Completion, error) (broker.Completion, error) {
+	return func(out broker.Completion, err error) (broker.Completion, error) {
+		web.EventOf(c).TaskID = out.Task.ID
+		if out.Credentials == nil {
+			out.Credentials = []broker.Lease{}
+		}
+		if out.Upstream == nil {
+			out.Upstream = []broker.Upstream{}
+		}
+		return out, err
+	}
+}

@@ -1,0 +1,236 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/web"
+)
+
+// Grant types.
+const (
+	grantExchange    = "urn:ietf:params:oauth:grant-type:token-exchange" // RFC 8693
+	grantJWTBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer"     // RFC 7523
+	grantCredentials = "client_credentials"                              // RFC 6749 section 4.4
+	grantDeferred    = "urn:ietf:params:oauth:grant-type:deferred"       // Deferred Token Response
+	grantCIBA        = "urn:openid:params:grant-type:ciba"               // CIBA Core section 10.1
+)
+
+func grants() []string {
+	return []string{grantExchange, grantJWTBearer, grantCredentials, grantDeferred, grantCIBA}
+}
+
+// tokenCall is one decoded token request.
+type tokenCall struct {
+	c  echo.Context
+	f  *form
+	cl client
+	p  broker.Possession
+}
+
+// token is POST /oauth2/token.
+func (a *API) token(c echo.Context) error {
+	f, err := readForm(c.Request(), a.mux.BodyLimit())
+	if err != nil {
+		return err
+	}
+	grant, serve := f.get(pGrantType), a.grant(f.get(pGrantType))
+	if serve == nil {
+		if grant == "" {
+			return malformed("grant_type is required.")
+		}
+		return broker.E(web.UnsupportedGrant, "This grant_type is not supported; see grant_types_supported in the metadata.", nil)
+	}
+	web.EventOf(c).Operation = shortGrant(grant)
+	cl, err := a.authenticateClient(c, f)
+	if err != nil {
+		return err
+	}
+	p, err := a.possession(c, "")
+	if err != nil {
+		return err
+	}
+	t, err := serve(tokenCall{c, f, cl, p})
+	if err != nil {
+		return err
+	}
+	return a.writeToken(c, t, grant == grantExchange)
+}
+
+func (a *API) grant(name string) func(tokenCall) (broker.Token, error) {
+	switch name {
+	case grantExchange:
+		return a.exchange
+	case grantJWTBearer:
+		return a.jwtBearer
+	case grantCredentials:
+		return a.credentials
+	case grantDeferred:
+		return func(t tokenCall) (broker.Token, error) { return a.poll(t, pDeferralCode) }
+	case grantCIBA:
+		return func(t tokenCall) (broker.Token, error) { return a.poll(t, pAuthReqID) }
+	}
+	return nil
+}
+
+// shortGrant names a grant in the log.
+func shortGrant(grant string) string { return grant[strings.LastIndexByte(grant, ':')+1:] }
+
+func (a *API) exchange(t tokenCall) (broker.Token, error) {
+	s, person, err := exchanged(t.f, t.cl, a.channel(t.c.Request()))
+	if err != nil {
+		return broker.Token{}, err
+	}
+	if person != "" {
+		if err := a.onlyAPI(t.f); err != nil {
+			return broker.Token{}, err
+		}
+		return a.b.PrincipalExchange(t.c.Request().Context(), person, t.p)
+	}
+	return a.request(t, s)
+}
+
+func (a *API) jwtBearer(t tokenCall) (broker.Token, error) {
+	if !t.f.has(pAssertion) {
+		return broker.Token{}, malformed("assertion is required.")
+	}
+	if t.cl.assertion != "" {
+		return broker.Token{}, malformed("Send no client_assertion with an assertion: the assertion and the DPoP proof authenticate the client.")
+	}
+	attestor := ""
+	if taskToken(t.f.get(pAssertion)) {
+		attestor = enrolled
+	}
+	return a.request(t, evidence(t.f.get(pAssertion), attestor, t.f, t.cl, a.channel(t.c.Request()), broker.InvalidGrant))
+}
+
+// credentials is client_credentials: of an enrolled sandbox, of a workload whose
+// assertion is its own evidence (it then names its task), or of a principal.
+func (a *API) credentials(t tokenCall) (broker.Token, error) {
+	ch := a.channel(t.c.Request())
+	switch {
+	case t.cl.assertion == "":
+		return broker.Token{}, broker.E(broker.Unauthenticated, "Authenticate with client_assertion (private_key_jwt).", nil)
+	case t.cl.sandbox():
+		return a.request(t, broker.Subject{TaskID: t.f.get(pTaskID), Assertion: t.cl.assertion, ClientID: t.cl.id, Channel: ch, Fault: broker.Unauthenticated})
+	case t.cl.spiffe, t.f.has(pTaskID):
+		return a.request(t, evidence(t.cl.assertion, "", t.f, t.cl, ch, broker.Unauthenticated))
+	}
+	if err := a.onlyAPI(t.f); err != nil {
+		return broker.Token{}, err
+	}
+	return a.b.PrincipalToken(t.c.Request().Context(), t.cl.assertion, t.p, t.cl.id)
+}
+
+// onlyAPI refuses a principal's request for anything but this broker's own API.
+// A scope may name roles; which ones are granted is in the answer.
+func (a *API) onlyAPI(f *form) error {
+	for _, r := range append(f.resources, f.audiences...) {
+		if r != a.issuer+"/v1" {
+			return broker.E(broker.InvalidTarget, "A principal gets tokens for "+a.issuer+"/v1 alone.", nil)
+		}
+	}
+	if f.has(pAuthorizationDetails) {
+		return broker.E(broker.InvalidDetails, "authorization_details mean nothing for this API.", nil)
+	}
+	if !f.has(pScope) {
+		return nil
+	}
+	for role := range strings.SplitSeq(f.get(pScope), " ") {
+		if !isRole(role) {
+			return broker.E(broker.InvalidScope, "The scope of a principal's token is a list of roles.", nil)
+		}
+	}
+	return nil
+}
+
+func isRole(s string) bool {
+	for _, r := range roles() {
+		if s == string(r) {
+			return true
+		}
+	}
+	return false
+}
+
+func roles() []broker.Role {
+	return []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer}
+}
+
+func (a *API) request(t tokenCall, s broker.Subject) (broker.Token, error) {
+	r, err := ask(t.f)
+	if err != nil {
+		return broker.Token{}, err
+	}
+	r.Subject, r.Possession = s, t.p
+	return a.b.Token(t.c.Request().Context(), r)
+}
+
+// poll asks for the token of a request that waited for a person. Nothing of the
+// first request may be repeated: what was approved is what is minted.
+func (a *API) poll(t tokenCall, code param) (broker.Token, error) {
+	for p := range numParams {
+		switch p {
+		case pGrantType, pClientID, pClientAssertion, pClientAssertionType, code:
+		default:
+			if t.f.has(p) {
+				return broker.Token{}, malformed("A poll repeats nothing of the request: leave out " + p.String() + ".")
+			}
+		}
+	}
+	if !t.f.has(code) {
+		return broker.Token{}, malformed(code.String() + " is required.")
+	}
+	s := broker.Subject{ClientID: t.cl.id, Fault: broker.InvalidGrant, Channel: a.channel(t.c.Request())}
+	if t.cl.assertion != "" {
+		s.Assertion, s.Fault = t.cl.assertion, broker.Unauthenticated
+	}
+	return a.b.Poll(t.c.Request().Context(), t.f.get(code), s, t.p)
+}
+
+// writeToken is RFC 6749 section 5.1 with RFC 8693 section 2.2.1, RFC 9396
+// section 7. It is on the path of every mint, so it builds the text itself.
+func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
+	ev := web.EventOf(c)
+	ev.LeaseID, ev.RequestID = t.LeaseID, t.RequestID
+	token := t.Token.Reveal()
+	b := make([]byte, 0, len(token)+512)
+	b = append(b, `{"access_token":`...)
+	b, err := jsontext.AppendQuote(b, token)
+	if err != nil {
+		return err
+	}
+	if exchanged {
+		b = append(b, `,"issued_token_type":"`+typeAccessToken+`"`...)
+	}
+	b = append(b, `,"token_type":"`...)
+	b = append(b, t.Type...)
+	b = append(b, `","expires_in":`...)
+	b = strconv.AppendInt(b, int64(t.ExpiresIn), 10)
+	scope := t.API
+	if scope == "" {
+		scope = t.Scopes.String()
+	}
+	b = append(b, `,"scope":"`...)
+	b = append(b, scope...) // the scope grammar has no character that JSON escapes
+	b = append(b, '"')
+	if t.Details != nil {
+		details, err := json.Marshal(t.Details)
+		if err != nil {
+			return err
+		}
+		b = append(append(b, `,"authorization_details":`...), details...)
+	}
+	if t.LeaseID != "" {
+		b = append(append(append(b, `,"lease_id":"`...), t.LeaseID...), '"')
+	}
+	b = append(b, '}')
+	web.NoStore(c.Response().Header())
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, b)
+}

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config says where ebb is.
+type Config struct {
+	// Issuer is ebb's public base URL, exactly as in its metadata: proofs and
+	// assertions name it. Required.
+	Issuer string
+	// URL is where ebb is reached when that is not Issuer: a port forward, a
+	// listener inside. "" = Issuer.
+	URL string
+	// HTTP is borrowed; its Timeout, if any, also bounds long polls and
+	// exports. Redirects are never followed. nil = a client of its own.
+	HTTP *http.Client
+	// Timeout of one call, waiting for a person or for events apart. 0 = 30 s.
+	Timeout time.Duration
+	// Now is the clock; nil = time.Now.
+	Now func() time.Time
+}
+
+func newPeer(c Config) (*peer, error) {
+	issuer, err := baseURL("issuer", c.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	base := issuer
+	if c.URL != "" {
+		if base, err = baseURL("URL", c.URL); err != nil {
+			return nil, err
+		}
+	}
+	p := &peer{issuer: issuer, base: base, now: c.Now, timeout: c.Timeout}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	if p.timeout <= 0 {
+		p.timeout = 30 * time.Second
+	}
+	if c.HTTP != nil {
+		p.http = *c.HTTP
+	}
+	// A redirect would carry a token or a ticket to where nobody meant it.
+	p.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return p, nil
+}
+
+// baseURL returns raw without a trailing slash.
+func baseURL(name, raw string) (string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return "", fmt.Errorf("client: the %s of ebb must be an absolute URL without user, query and fragment", name)
+	}
+	if err := secure(u); err != nil {
+		return "", fmt.Errorf("client: the %s of ebb: %w", name, err)
+	}
+	return strings.TrimRight(raw, "/"), nil
+}
+
+// ErrPlain is wrapped when a credential would leave this machine unencrypted.
+var ErrPlain = errors.New("plain http is only for loopback; use https")
+
+// secure refuses plain http off loopback (RFC 9700 section 2.6). The name
+// localhost counts as loopback because it never leaves the machine (RFC 6761
+// section 6.3).
+func secure(u *url.URL) error {
+	switch u.Scheme {
+	case "https":
+		return nil
+	case "http":
+		ip := net.ParseIP(u.Hostname())
+		if u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+			return nil
+		}
+		return ErrPlain
+	}
+	return errors.New("the scheme must be https")
+}

@@ -1,0 +1,22 @@
+// Package client speaks to ebb's API: as a principal (Operator) or as a sandbox
+// (Sandbox). Both prove a private key; neither ever sends a shared secret.
+//
+//	config.go      Config: where ebb is, and what is refused about that
+//	peer.go        one call: proof, nonce, timeout, size limit, redirects refused
+//	outgoing.go    the one file that takes secrets out of custody, onto the wire
+//	problem.go     Problem: every error answer, of /v1 and of /oauth2
+//	assertion.go   private_key_jwt (RFC 7523)
+//	operator.go    Operator: its token for /v1, fetched, kept, renewed
+//	tasks.go       tasks and tickets
+//	requests.go    requests that wait for a person, and verdicts
+//	leases.go      credentials on the record
+//	audit.go       audit entries, exports, checkpoints
+//	policy.go      policy questions, the revocation feed
+//	sandbox.go     Sandbox: enrolment and revocation
+//	token.go       asking for a credential, and waiting for a person
+//	transport.go   Transport: use a credential at a resource server
+//	key.go         LoadKey, SaveKey, NewKey
+//
+// Every method is safe for concurrent use. Errors are *Problem when ebb
+// answered, and anything else when it could not be asked.
+package client

@@ -1,0 +1,38 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"ebb/broker"
+)
+
+// Leases lists credentials on the record; zero members of f match everything.
+// IDs and Now are not sent.
+func (o *Operator) Leases(ctx context.Context, f broker.LeaseFilter) (List[broker.Lease], error) {
+	q := pageQuery(f.Page)
+	set(q, "task_id", f.TaskID)
+	set(q, "owner", f.Owner)
+	set(q, "sandbox", f.Sandbox)
+	set(q, "provider", f.Provider)
+	set(q, "state", string(f.State))
+	setTime(q, "from", f.From)
+	setTime(q, "to", f.To)
+	var out List[broker.Lease]
+	return out, o.do(ctx, http.MethodGet, "/v1/leases", q, nil, &out)
+}
+
+// Lease reads one credential's record.
+func (o *Operator) Lease(ctx context.Context, id string) (broker.Lease, error) {
+	var out broker.Lease
+	return out, o.do(ctx, http.MethodGet, leasePath(id, ""), nil, nil, &out)
+}
+
+// RevokeLease ends one credential at once.
+func (o *Operator) RevokeLease(ctx context.Context, id, reason string) (broker.Lease, error) {
+	var out broker.Lease
+	return out, o.do(ctx, http.MethodPost, leasePath(id, "/revoke"), nil, reasonBody{reason}, &out)
+}
+
+func leasePath(id, verb string) string { return "/v1/leases/" + url.PathEscape(id) + verb }

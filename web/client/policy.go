@@ -1,0 +1,58 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"ebb/broker"
+	"ebb/scopes/policy"
+)
+
+// Explanation is how policy would decide a query.
+type Explanation struct {
+	Decision policy.Decision  `json:"decision"`
+	Verdicts []policy.Verdict `json:"verdicts"` // one per policy that has a say
+}
+
+// Explain asks how policy would decide; nothing is issued.
+func (o *Operator) Explain(ctx context.Context, q policy.Query) (Explanation, error) {
+	in := struct {
+		Query policy.Query `json:"query"`
+	}{q}
+	var out Explanation
+	return out, o.do(ctx, http.MethodPost, "/v1/policy/explain", nil, in, &out)
+}
+
+// PolicyInfo is the policy set in force.
+type PolicyInfo struct {
+	Version string   `json:"version"`
+	Files   []string `json:"files"`
+}
+
+// Policy names the policy set in force.
+func (o *Operator) Policy(ctx context.Context) (PolicyInfo, error) {
+	var out PolicyInfo
+	return out, o.do(ctx, http.MethodGet, "/v1/policy", nil, nil, &out)
+}
+
+// Feed is one answer of the revocation feed.
+type Feed struct {
+	Events []broker.Event `json:"events"`
+	Cursor string         `json:"cursor"`
+	MaxAge int64          `json:"max_age_seconds"` // after this long without a newer answer, fail closed
+}
+
+// Revocations returns the events after cursor ("" = from the oldest kept),
+// waiting up to wait for the first.
+func (o *Operator) Revocations(ctx context.Context, cursor string, wait time.Duration) (Feed, error) {
+	q := url.Values{}
+	set(q, "cursor", cursor)
+	if wait > 0 {
+		q.Set("wait_seconds", strconv.FormatInt(int64(wait/time.Second), 10))
+	}
+	var out Feed
+	return out, o.doWait(ctx, http.MethodGet, "/v1/revocations", q, nil, &out, wait)
+}

@@ -1,0 +1,17 @@
+// Package web is what every HTTP surface of ebb shares, so that no handler can
+// forget it. The path of one request:
+//
+//	limits.go      Limits, NewServer: sizes and timeouts of the listener
+//	proxies.go     forwarding headers survive only from configured proxies
+//	mux.go         Mux: the outermost handler; routes, spans, security headers
+//	middleware.go  request id, panic recovery, one log event, metrics
+//	event.go       Event: what a handler adds to that log event
+//	json.go        Decode: strict JSON in
+//	handle.go      Handle: decode, call, encode
+//	errors.go      the one table broker.Kind -> status
+//	problem.go     errors of /v1 and of unknown routes: RFC 9457
+//	oauth.go       errors of /oauth2: RFC 6749 section 5.2
+//
+// Kinds of surface are the sub-folders: api, console. echo is known here and
+// below and nowhere else.
+package web

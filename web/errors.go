@@ -1,0 +1,115 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"ebb/broker"
+)
+
+// Kinds that only HTTP knows. They share the table with the broker's.
+const (
+	MethodNotAllowed broker.Kind = "method_not_allowed"
+	TooLarge         broker.Kind = "content_too_large"
+	URLTooLong       broker.Kind = "uri_too_long"
+	UnsupportedType  broker.Kind = "unsupported_media_type"
+	InvalidToken     broker.Kind = "invalid_token"          // access token at a resource, RFC 6750 section 3.1
+	UnsupportedGrant broker.Kind = "unsupported_grant_type" // RFC 6749 section 5.2
+	Unauthorized     broker.Kind = "unauthorized_client"    // RFC 6749 section 5.2
+)
+
+// Line is one row of the table: how a kind is called on the wire.
+type Line struct {
+	Status      int    // of a problem document
+	Title       string // of a problem document, the same for every occurrence
+	OAuth       string // error code at /oauth2
+	OAuthStatus int    // status at /oauth2
+}
+
+// Lookup is the table, the only place in the house that turns a kind into a
+// status. An unknown kind is a 500.
+//
+// Error codes at /oauth2 come from the OAuth Extensions Error Registry. A
+// request that needs a person from a client that cannot wait is
+// interaction_required; rate limits keep 429, which RFC 6749 section 5.2 leaves
+// to HTTP, because clients wait on it.
+func Lookup(k broker.Kind) Line {
+	const bad = http.StatusBadRequest
+	switch k {
+	case broker.Invalid:
+		return Line{bad, "Invalid request", "invalid_request", bad}
+	case broker.InvalidScope:
+		return Line{bad, "Invalid scope", "invalid_scope", bad}
+	case broker.InvalidTarget:
+		return Line{bad, "Invalid target", "invalid_target", bad}
+	case broker.InvalidDetails:
+		return Line{bad, "Invalid authorization details", "invalid_authorization_details", bad}
+	case broker.InvalidGrant:
+		return Line{bad, "Invalid grant", "invalid_grant", bad}
+	case broker.InvalidEvidence:
+		return Line{http.StatusForbidden, "Evidence refused", "invalid_request", bad}
+	case broker.InvalidProof:
+		return Line{http.StatusUnauthorized, "Invalid proof of possession", "invalid_dpop_proof", bad}
+	case broker.UseNonce:
+		return Line{http.StatusUnauthorized, "Nonce required", "use_dpop_nonce", bad}
+	case broker.Unauthenticated:
+		return Line{http.StatusUnauthorized, "Not authenticated", "invalid_client", http.StatusUnauthorized}
+	case broker.Forbidden:
+		return Line{http.StatusForbidden, "Not allowed", "unauthorized_client", bad}
+	case broker.Denied:
+		return Line{http.StatusForbidden, "Denied", "access_denied", bad}
+	case broker.AskRequired:
+		return Line{http.StatusForbidden, "Approval required", "interaction_required", bad}
+	case broker.Pending:
+		return Line{bad, "Approval pending", "authorization_pending", bad}
+	case broker.SlowDown:
+		return Line{http.StatusTooManyRequests, "Polled too fast", "slow_down", bad}
+	case broker.ExpiredRequest:
+		return Line{http.StatusGone, "Request expired", "expired_token", bad}
+	case broker.NotFound:
+		return Line{http.StatusNotFound, "Not found", "invalid_request", bad}
+	case broker.Conflict:
+		return Line{http.StatusConflict, "Conflict", "invalid_grant", bad}
+	case broker.TooMany:
+		return Line{http.StatusTooManyRequests, "Too many requests", "temporarily_unavailable", http.StatusTooManyRequests}
+	case broker.Unavailable:
+		return Line{http.StatusServiceUnavailable, "Temporarily unavailable", "temporarily_unavailable", http.StatusServiceUnavailable}
+	case MethodNotAllowed:
+		return Line{http.StatusMethodNotAllowed, "Method not allowed", "invalid_request", http.StatusMethodNotAllowed}
+	case TooLarge:
+		return Line{http.StatusRequestEntityTooLarge, "Content too large", "invalid_request", bad}
+	case URLTooLong:
+		return Line{http.StatusRequestURITooLong, "URI too long", "invalid_request", bad}
+	case UnsupportedType:
+		return Line{http.StatusUnsupportedMediaType, "Unsupported media type", "invalid_request", bad}
+	case InvalidToken:
+		return Line{http.StatusUnauthorized, "Invalid access token", "invalid_token", http.StatusUnauthorized}
+	case UnsupportedGrant:
+		return Line{bad, "Unsupported grant type", "unsupported_grant_type", bad}
+	case Unauthorized:
+		return Line{http.StatusForbidden, "Client not allowed", "unauthorized_client", bad}
+	}
+	return Line{http.StatusInternalServerError, "Internal error", "server_error", http.StatusInternalServerError}
+}
+
+// Kinds lists every kind that has its own line, in the order of the table; each
+// has a page at <public URL>/problems/<kind>.
+func Kinds() []broker.Kind {
+	return []broker.Kind{
+		broker.Invalid, broker.InvalidScope, broker.InvalidTarget, broker.InvalidDetails, broker.InvalidGrant,
+		broker.InvalidEvidence, broker.InvalidProof, broker.UseNonce, broker.Unauthenticated, broker.Forbidden,
+		broker.Denied, broker.AskRequired, broker.Pending, broker.SlowDown, broker.ExpiredRequest, broker.NotFound,
+		broker.Conflict, broker.TooMany, broker.Unavailable, broker.Internal, MethodNotAllowed, TooLarge, URLTooLong,
+		UnsupportedType, InvalidToken, UnsupportedGrant, Unauthorized,
+	}
+}
+
+// retryAfter is the whole seconds of Retry-After, 0 for none. Every 503 and 429
+// has one (RFC 7009 section 2.2.1): a client without it would retry at once.
+func retryAfter(e *broker.Error, status int) int64 {
+	d := e.RetryAfter
+	if d <= 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
+		d = 2 * time.Second
+	}
+	return int64((d + time.Second - 1) / time.Second)
+}

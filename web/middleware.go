@@ -1,0 +1,112 @@
+package web
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/trace"
+
+	"ebb/broker"
+)
+
+// pipeline is the middleware of every route, known or not.
+func (m *Mux) pipeline(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := m.now()
+		ev := &Event{ID: rand.Text()}
+		c.Set(eventKey, ev)
+		m.headers(c.Response().Header(), ev.ID)
+		m.metrics.inFlight.Inc()
+		defer m.metrics.inFlight.Dec()
+		err := m.guarded(c, next)
+		if err != nil {
+			err = m.Fail(c, err)
+		}
+		m.finish(c, ev, m.now().Sub(start))
+		return err
+	}
+}
+
+// headers sets what every answer has. Surfaces with pages override the policy.
+func (m *Mux) headers(h http.Header, id string) {
+	h["X-Request-Id"] = []string{id}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	h["Content-Security-Policy"] = []string{"default-src 'none'; frame-ancestors 'none'"}
+	h["X-Frame-Options"] = []string{"DENY"}
+	h["Referrer-Policy"] = []string{"no-referrer"}
+	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
+	if m.secure {
+		h["Strict-Transport-Security"] = []string{"max-age=31536000"}
+	}
+}
+
+// guarded runs the handler within the limits and turns a panic into an error.
+func (m *Mux) guarded(c echo.Context, next echo.HandlerFunc) (err error) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		if r == http.ErrAbortHandler {
+			panic(r)
+		}
+		m.log.LogAttrs(c.Request().Context(), slog.LevelError, "panic", slog.String("request_id", EventOf(c).ID), slog.String("stack", string(debug.Stack())))
+		if c.Response().Committed {
+			// Half an answer must not look like a whole one.
+			panic(http.ErrAbortHandler)
+		}
+		err = broker.E(broker.Internal, "The broker failed. Try again; if it lasts, ask the operator.", fmt.Errorf("panic: %v", r))
+	}()
+	r := c.Request()
+	if len(r.RequestURI) > m.limits.URL {
+		return broker.E(URLTooLong, "The request target is too long.", nil)
+	}
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, m.limits.Body+1)
+	return next(c)
+}
+
+// finish writes the one log line and the metrics of a request.
+func (m *Mux) finish(c echo.Context, ev *Event, took time.Duration) {
+	r, res := c.Request(), c.Response()
+	route := c.Path()
+	if route == "" || res.Status == http.StatusNotFound && ev.Actor == "" && ev.Kind == broker.NotFound {
+		route = "unmatched"
+	}
+	method := fixedMethod(r.Method)
+	m.metrics.observe(route, method, res.Status, took)
+	if m.spans {
+		trace.SpanFromContext(r.Context()).SetName(method + " " + route)
+	}
+	level := slog.LevelInfo
+	switch {
+	case res.Status >= 500:
+		level = slog.LevelError
+	case ev.Quiet:
+		level = slog.LevelDebug
+	}
+	if !m.log.Enabled(r.Context(), level) {
+		return
+	}
+	// The route, never the URL: a query or an unknown path may hold anything.
+	attrs := make([]slog.Attr, 0, 16)
+	attrs = append(attrs, slog.String("request_id", ev.ID), slog.String("method", method), slog.String("route", route),
+		slog.Int("status", res.Status), slog.Int64("bytes", res.Size), slog.Duration("took", took), slog.String("client", m.proxies.ClientIP(r)))
+	if sc := trace.SpanContextFromContext(r.Context()); m.spans && sc.HasTraceID() {
+		attrs = append(attrs, slog.String("trace_id", sc.TraceID().String()))
+	}
+	m.log.LogAttrs(r.Context(), level, "request", ev.attrs(attrs)...)
+}
+
+// fixedMethod keeps labels and log lines to a closed set.
+func fixedMethod(s string) string {
+	switch s {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return s
+	}
+	return "OTHER"
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Config is what New needs.
+type Config struct {
+	PublicURL  string                // required: what clients call this server, no trailing slash; https, or http on loopback
+	Limits     Limits                // zero members take the default
+	Proxies    Proxies               // whose forwarding headers are believed; zero = nobody's
+	Logger     *slog.Logger          // nil = discard
+	Registerer prometheus.Registerer // nil = no metrics
+	Tracer     trace.TracerProvider  // nil = no spans
+	Now        func() time.Time      // nil = time.Now
+}
+
+// Mux is the one handler of a listener. Surfaces register their routes on it
+// before it serves.
+type Mux struct {
+	echo      *echo.Echo
+	outer     http.Handler
+	publicURL string
+	base      string
+	secure    bool
+	limits    Limits
+	proxies   Proxies
+	log       *slog.Logger
+	metrics   *metrics
+	now       func() time.Time
+	spans     bool
+}
+
+// New makes a Mux without routes.
+func New(c Config) (*Mux, error) {
+	u, err := CheckPublicURL(c.PublicURL)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mux{echo: echo.New(), publicURL: c.PublicURL, base: u.Path, secure: u.Scheme == "https", limits: c.Limits.withDefaults(),
+		proxies: c.Proxies, log: c.Logger, metrics: newMetrics(c.Registerer), now: c.Now, spans: c.Tracer != nil}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	m.echo.Use(m.pipeline)
+	m.echo.HTTPErrorHandler = func(err error, c echo.Context) { _ = m.Fail(c, err) }
+	m.outer = m.echo
+	if c.Tracer != nil {
+		m.outer = otelhttp.NewHandler(m.echo, "http",
+			otelhttp.WithTracerProvider(c.Tracer),
+			otelhttp.WithMeterProvider(noop.NewMeterProvider()),
+			otelhttp.WithPropagators(propagation.TraceContext{}),
+			// A caller's trace is linked, never continued: its ids are its own claim.
+			otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
+	}
+	return m, nil
+}
+
+// CheckPublicURL parses a public base URL: absolute, in the spelling that is
+// compared byte by byte elsewhere, and https unless the host is loopback
+// (RFC 8414 section 2, RFC 9700 section 2.6).
+func CheckPublicURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, errors.New("the public URL does not parse; write it like https://ebb.example.com")
+	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.User != nil, u.RawQuery != "" || u.ForceQuery, u.Fragment != "":
+		return nil, errors.New("the public URL must be http(s)://host[:port][/path] and nothing more")
+	case strings.HasSuffix(raw, "/"), strings.ToLower(u.Host) != u.Host, u.EscapedPath() != u.Path, strings.Contains(u.Path, "//"):
+		return nil, errors.New("the public URL must be in its plain form: lower-case host, no trailing slash, no escapes")
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return nil, errors.New("the public URL must be https; plain http is for loopback only")
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
+}
+
+// Add registers a route at a path below the public URL's.
+func (m *Mux) Add(method, path string, h echo.HandlerFunc) { m.echo.Add(method, m.base+path, h) }
+
+// AddRoot registers a route at a path of the host: for documents whose place
+// the standards fix outside the public URL's path (RFC 8414 section 3.1).
+func (m *Mux) AddRoot(method, path string, h echo.HandlerFunc) { m.echo.Add(method, path, h) }
+
+// Route is one registered route.
+type Route struct{ Method, Path string }
+
+// Routes lists what was registered, for the test that compares it with the API
+// document.
+func (m *Mux) Routes() []Route {
+	var out []Route
+	for _, r := range m.echo.Routes() {
+		out = append(out, Route{r.Method, r.Path})
+	}
+	return out
+}
+
+// PublicURL is the configured base URL; nothing in the house asks the Host header.
+func (m *Mux) PublicURL() string { return m.publicURL }
+
+// Base is the path of the public URL, "" for none.
+func (m *Mux) Base() string { return m.base }
+
+// BodyLimit is the size limit of a request body in bytes.
+func (m *Mux) BodyLimit() int64 { return m.limits.Body }
+
+// Proxies are the configured ones.
+func (m *Mux) Proxies() Proxies { return m.proxies }
+
+// ServeHTTP implements http.Handler.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.proxies.sanitise(r)
+	m.outer.ServeHTTP(w, r)
+}

@@ -1,0 +1,123 @@
+package web
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Proxies are the peers whose forwarding headers are believed (RFC 9700 section
+// 4.13). The zero value believes nobody.
+type Proxies struct{ nets []netip.Prefix }
+
+// ParseProxies reads CIDR prefixes or single addresses.
+func ParseProxies(list []string) (Proxies, error) {
+	var p Proxies
+	for _, s := range list {
+		prefix, err := netip.ParsePrefix(s)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(s)
+			if addrErr != nil {
+				return Proxies{}, fmt.Errorf("trusted proxy %q is neither an address nor a CIDR prefix: %w", s, err)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		if prefix.Bits() == 0 {
+			return Proxies{}, fmt.Errorf("trusted proxy %q is everybody: name the addresses of the proxies", s)
+		}
+		p.nets = append(p.nets, prefix.Masked())
+	}
+	return p, nil
+}
+
+// forwarding lists the headers that only a proxy may set (RFC 7239, RFC 9440
+// and the de facto ones).
+func forwarding() []string {
+	return []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
+		"X-Forwarded-Prefix", "X-Forwarded-Server", "X-Real-Ip", "Client-Cert", "Client-Cert-Chain"}
+}
+
+// sanitise removes forwarding headers that came from anybody else, so that
+// nothing behind it, libraries included, can be told a false address.
+func (p Proxies) sanitise(r *http.Request) {
+	if p.trusts(peer(r)) {
+		return
+	}
+	for _, name := range forwarding() {
+		delete(r.Header, name)
+	}
+}
+
+func (p Proxies) trusts(a netip.Addr) bool {
+	for _, n := range p.nets {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// peer is the address of the connection; invalid for a unix socket.
+func peer(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}
+
+// ClientIP is the address the request came from: the peer, or, when the peer is
+// a proxy, the last X-Forwarded-For element that no configured proxy added.
+func (p Proxies) ClientIP(r *http.Request) string {
+	at := peer(r)
+	if len(p.nets) > 0 && p.trusts(at) {
+		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+		for i := len(hops) - 1; i >= 0 && p.trusts(at); i-- {
+			a, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+			if err != nil {
+				break
+			}
+			at = a.Unmap()
+		}
+	}
+	if !at.IsValid() {
+		return "local"
+	}
+	return at.String()
+}
+
+var errClientCert = errors.New("the Client-Cert header of the proxy is not one RFC 9440 byte sequence")
+
+// ClientCert is the DER of the client's certificate, nil when it sent none: from
+// the TLS layer, or from the Client-Cert header (RFC 9440) of a configured proxy.
+func (p Proxies) ClientCert(r *http.Request) ([]byte, error) {
+	if values := r.Header["Client-Cert"]; len(values) > 0 && p.trusts(peer(r)) {
+		v := values[0]
+		if len(values) != 1 || len(v) < 3 || v[0] != ':' || v[len(v)-1] != ':' {
+			return nil, errClientCert
+		}
+		der, err := base64.StdEncoding.DecodeString(v[1 : len(v)-1])
+		if err != nil {
+			return nil, errClientCert
+		}
+		return der, nil
+	}
+	// The certificate of a proxy is not the one of the client behind it.
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || p.trusts(peer(r)) {
+		return nil, nil
+	}
+	return r.TLS.PeerCertificates[0].Raw, nil
+}
+
+// X5T is the x5t#S256 of a certificate in DER (RFC 8705 section 3.1), "" for none.
+func X5T(der []byte) string {
+	if len(der) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(der)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

@@ -20,9 +20,9 @@ func proofClaim(p Possession) []Claim {
 
 // evidenceClaim ties a piece of evidence to the first key that uses it.
 // Workload tokens are legitimately reused until they expire; with another key
-// they are replayed.
+// they are replayed. Evidence that is bound to a key by itself needs no claim.
 func evidenceClaim(id attest.Identity, jkt string) []Claim {
-	if id.ReplayID == "" {
+	if id.ReplayID == "" || id.Key != "" {
 		return nil
 	}
 	return []Claim{{Key: "ev:" + hashOf(id.Attestor, id.ReplayID), Value: jkt, Until: id.ReplayUntil, Again: true}}

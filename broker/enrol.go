@@ -41,7 +41,7 @@ func (b *Broker) Enrol(ctx context.Context, taskID string, ev attest.Evidence, p
 		return Enrolment{}, E(InvalidProof, "Enrolling needs a DPoP proof of the sandbox's key.", nil)
 	}
 	ev.Key = p.Key
-	if ev.Attestor == "" && bytes.HasPrefix(ev.Document, []byte(ticketPrefix)) {
+	if ev.Attestor == "" && bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix)) {
 		ev.Attestor = enrollName
 	}
 	a, err := b.identify(ctx, taskID, ev, p, InvalidEvidence)
@@ -128,7 +128,7 @@ func (b *Broker) attest(ctx context.Context, ev attest.Evidence) (attest.Identit
 	if !known {
 		return attest.Identity{}, attest.Reject(attest.ReasonUnknownAttestor, "the attestor is not configured here", nil)
 	}
-	cacheable := ev.Attestor == enrollName && !bytes.HasPrefix(ev.Document, []byte(ticketPrefix))
+	cacheable := ev.Attestor == enrollName && !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix))
 	if !cacheable {
 		return a.Attest(ctx, ev)
 	}

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
@@ -11,13 +9,11 @@ import (
 	"unicode/utf8"
 
 	"ebb/attest"
+	"ebb/attest/enroll"
 	"ebb/attest/jose"
 	"ebb/broker/audit"
 	"ebb/broker/provider"
 )
-
-// ticketPrefix marks enrolment tickets, so that scanners of leaked secrets know them.
-const ticketPrefix = "ebb_tkt_"
 
 var (
 	kindForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -94,7 +90,7 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 		what = "kind must be 1 to 64 of a-z 0-9 . _ -"
 	case len(s.Owner) > 256 || !jose.Plain(s.Owner):
 		what = "owner must be at most 256 printable characters"
-	case s.TTL < 1 || s.TTL.Duration() > l.MaxTaskTTL:
+	case s.TTL < 1 || s.TTL > Seconds(l.MaxTaskTTL/time.Second):
 		what = fmt.Sprintf("ttl_seconds must be 1 to %d", int(l.MaxTaskTTL.Seconds()))
 	case s.Ceiling.Empty():
 		what = "ceiling must name at least one scope"
@@ -159,19 +155,17 @@ func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (T
 }
 
 func (b *Broker) issueTicket(ctx context.Context, taskID string) (Ticket, error) {
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails
-	s := provider.NewSecret(ticketPrefix + base64.RawURLEncoding.EncodeToString(raw))
+	text, hash := enroll.NewTicket()
 	until := b.now().Add(b.cfg.Limits.TicketTTL)
-	if err := b.cfg.Ledger.Put(ctx, "tkt:"+s.Hash(), taskID, until); err != nil {
+	if err := b.cfg.Ledger.Put(ctx, "tkt:"+hash, taskID, until); err != nil {
 		return Ticket{}, unavailable(err)
 	}
 	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
-		b.taskEntry(audit.TaskTicket, self, taskID, map[string]any{"sha256": s.Hash(), "until": until}),
+		b.taskEntry(audit.TaskTicket, self, taskID, map[string]any{"hash": hash, "until": until}),
 	}}); err != nil {
 		return Ticket{}, unavailable(err)
 	}
-	return Ticket{Ticket: s, ExpiresAt: until}, nil
+	return Ticket{Ticket: provider.NewSecret(text), ExpiresAt: until}, nil
 }
 
 // Beat is a runner's sign of life.

@@ -26,7 +26,9 @@ type oneKey struct {
 	alg jose.Alg
 }
 
-func (k oneKey) Signer(time.Time) (jose.Signer, string, jose.Alg, error) { return k.s, "k1", k.alg, nil }
+func (k oneKey) Signer(time.Time) (jose.Signer, string, jose.Alg, error) {
+	return k.s, "k1", k.alg, nil
+}
 
 func grants() func() provider.Grant {
 	var n atomic.Int64

@@ -144,4 +144,3 @@ func mustJSON(t *testing.T, v any) string {
 	}
 	return string(b)
 }
-

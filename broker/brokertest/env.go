@@ -1,0 +1,217 @@
+package brokertest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ebb/attest"
+	"ebb/attest/dpop"
+	"ebb/attest/enroll"
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/broker/keys"
+	"ebb/broker/memstore"
+	"ebb/broker/provider/jwt"
+	"ebb/broker/sqlstore"
+	"ebb/scopes/policy"
+)
+
+// Names that every Env has.
+const (
+	Issuer   = "https://ebb.test"
+	Orders   = "https://orders.test/" // resource of provider "orders"
+	Mail     = "https://mail.test/"   // resource of provider "mail"
+	Runner   = "ci"                   // runner
+	Runner2  = "ci-2"                 // another runner
+	Approver = "ann"                  // approver of group approvers
+	Second   = "bob"                  // another approver of group approvers
+	Auditor  = "aud"                  // auditor
+	Operator = "ops"                  // operator, auditor, runner
+	Server   = "orders-api"           // resource server of Orders
+)
+
+// Config changes what New builds. The zero value is a whole broker.
+type Config struct {
+	Ledger    broker.Ledger  // nil = memstore
+	Journal   broker.Journal // nil = SQLite in a temporary directory; set both or none
+	Desk      broker.Desk
+	Policies  map[string][]byte // Cedar files; nil = the starter policy
+	Attestors map[string]attest.Attestor
+	Limits    broker.Limits
+	Issuer    string // "" = Issuer
+	Nonces    bool   // nonce mode
+	Start     time.Time
+	Run       bool // run the janitor too
+	RealTime  bool // the clock is the machine's
+	Alg       jose.Alg
+}
+
+// Env is a broker and everybody who uses it.
+type Env struct {
+	Broker     *broker.Broker
+	Config     broker.Config
+	Clock      *Clock
+	Keys       map[string]jose.Signer // of principals, by id
+	Registry   *prometheus.Registry
+	Ring       *keys.Ring
+	Store      *sqlstore.Store // nil when Journal was given
+	Issuer     string
+	Principals map[string]broker.Principal
+}
+
+// Clock is a clock that tests turn.
+type Clock struct {
+	mu   sync.Mutex
+	now  time.Time
+	real bool
+}
+
+// Now is the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.real {
+		return time.Now()
+	}
+	return c.now
+}
+
+// Add turns the clock.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// NewKey makes a P-256 key.
+func NewKey(t testing.TB) jose.Signer {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// New builds a broker.
+func New(t testing.TB, c Config) *Env {
+	t.Helper()
+	e := &Env{Clock: &Clock{now: c.Start, real: c.RealTime}, Keys: map[string]jose.Signer{}, Registry: prometheus.NewRegistry(), Issuer: c.Issuer, Principals: map[string]broker.Principal{}}
+	if e.Clock.now.IsZero() {
+		e.Clock.now = time.Now().UTC().Truncate(time.Second)
+	}
+	if e.Issuer == "" {
+		e.Issuer = Issuer
+	}
+	e.Ring = ring(t, c.Alg, e.Clock.Now())
+	if c.Ledger == nil {
+		c.Ledger = memstore.New(memstore.Config{Now: e.Clock.Now})
+	}
+	if c.Journal == nil {
+		e.Store = OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), e.Clock.Now)
+		c.Journal, c.Desk = e.Store, e.Store
+	}
+	e.Config = e.config(t, c)
+	b, err := broker.New(t.Context(), e.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Broker = b
+	if c.Run {
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = b.Run(ctx) })
+		t.Cleanup(func() { cancel(); wg.Wait() })
+	}
+	return e
+}
+
+// OpenStore opens an embedded journal and desk.
+func OpenStore(t testing.TB, path string, now func() time.Time) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + path, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func ring(t testing.TB, alg jose.Alg, now time.Time) *keys.Ring {
+	t.Helper()
+	d, err := keys.Open(keys.Config{Dir: filepath.Join(t.TempDir(), "keys"), Policy: keys.Policy{Alg: alg}, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Ring()
+}
+
+func (e *Env) config(t testing.TB, c Config) broker.Config {
+	t.Helper()
+	set := policy.Starter()
+	if c.Policies != nil {
+		var err error
+		if set, err = policy.Load(c.Policies); err != nil {
+			t.Fatal(err)
+		}
+	}
+	driver, err := jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enr, err := enroll.New(enroll.Config{
+		Name: "enroll", Issuer: e.Issuer, Keys: func(h jose.Header) (jose.Key, error) { return e.Ring.KeySource(e.Clock.Now())(h) },
+		Tickets: broker.Tickets{Gate: c.Ledger}, Now: e.Clock.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attestors := map[string]attest.Attestor{"enroll": enr}
+	maps.Copy(attestors, c.Attestors)
+	cfg := broker.Config{
+		Issuer: e.Issuer, Ledger: c.Ledger, Journal: c.Journal, Desk: c.Desk, Policy: policy.NewLive(set), Attestors: attestors,
+		Providers: map[string]broker.Provider{
+			"orders": {Driver: driver, Kind: "jwt", Resource: Orders},
+			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
+		},
+		Principals: e.principals(t), Keys: e.Ring, Limits: c.Limits, Now: e.Clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
+	}
+	if c.Nonces {
+		if cfg.Nonces, err = dpop.NewNonces(e.Ring.Derive("dpop-nonce"), 5*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cfg
+}
+
+func (e *Env) principals(t testing.TB) []broker.PrincipalConfig {
+	var out []broker.PrincipalConfig
+	for _, p := range []broker.Principal{
+		{ID: Runner, Roles: []broker.Role{broker.RoleRunner}},
+		{ID: Runner2, Roles: []broker.Role{broker.RoleRunner}},
+		{ID: Approver, Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}},
+		{ID: Second, Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}},
+		{ID: Auditor, Roles: []broker.Role{broker.RoleAuditor}},
+		{ID: Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor, broker.RoleRunner}},
+		{ID: Server, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{Orders}},
+	} {
+		s := NewKey(t)
+		k, err := jose.NewKey("", s.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Keys[p.ID], e.Principals[p.ID] = s, p
+		out = append(out, broker.PrincipalConfig{Principal: p, Keys: []jose.Key{k}})
+	}
+	return out
+}

@@ -75,18 +75,30 @@ func (c *Chain) Head() Head { return c.last }
 func (c *Chain) Mark() Chain   { return Chain{writer: c.writer, last: c.last, at: c.at} }
 func (c *Chain) Reset(m Chain) { c.last, c.at = m.last, m.at }
 
-// Check reports why Link would refuse e, so that a bad entry is told to its
-// author before anybody else's work depends on it.
-func Check(e Entry) error {
+// Draft checks what the caller filled and brings it into the form that Link
+// keeps, Data canonical and At in milliseconds UTC, so that a bad entry is told
+// to its author before anybody else's work depends on it.
+func Draft(e Entry) (Entry, error) {
 	if !Known(e.Kind) {
-		return fmt.Errorf("unknown kind of audit entry %q", e.Kind)
+		return Entry{}, fmt.Errorf("unknown kind of audit entry %q", e.Kind)
 	}
 	if e.Actor == "" {
-		return errors.New("an audit entry needs an actor")
+		return Entry{}, errors.New("an audit entry needs an actor")
 	}
-	e.Writer, e.Seq, e.Prev, e.Hash = "", 0, "", ""
-	_, err := appendEntry(nil, &e, false)
-	return err
+	e.At = e.At.UTC().Truncate(time.Millisecond)
+	if len(e.Data) > 0 {
+		canon, err := canonicalObject(e.Data)
+		if err != nil {
+			return Entry{}, err
+		}
+		e.Data = canon
+	}
+	w := writer{out: append(make([]byte, 0, 256), '{')}
+	w.time("at", e.At)
+	for _, s := range [...]string{e.Actor, e.TaskID, e.LeaseID, e.RequestID} {
+		w.text(s)
+	}
+	return e, w.err
 }
 
 // Link makes e the next entry: it fills Writer, Seq, Prev and Hash, brings Data
@@ -98,20 +110,12 @@ func (c *Chain) Link(e *Entry) error {
 	if c.writer == "" {
 		return errors.New("a chain without a writer links nothing")
 	}
-	if !Known(e.Kind) {
-		return fmt.Errorf("unknown kind of audit entry %q", e.Kind)
+	next, err := Draft(*e)
+	if err != nil {
+		return err
 	}
-	next := *e
-	next.At = next.At.UTC().Truncate(time.Millisecond)
 	if next.At.Before(c.at) {
 		next.At = c.at
-	}
-	if len(next.Data) > 0 {
-		canon, err := canonicalObject(next.Data)
-		if err != nil {
-			return err
-		}
-		next.Data = canon
 	}
 	next.Writer, next.Seq, next.Prev, next.Hash = c.writer, c.last.Seq+1, c.last.Hash, ""
 	out, err := appendEntry(c.buf[:0], &next, false)

@@ -1,0 +1,215 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+// maxBatch bounds a transaction: what waits longer than that many units takes
+// the next one.
+const maxBatch = 256
+
+// batchTime bounds one batch, so that a database that hangs is an error.
+const batchTime = 10 * time.Second
+
+// Where a unit is on its way.
+const (
+	queued int32 = iota
+	taken
+	withdrawn
+)
+
+// unit is one durable unit on its way through the committer.
+type unit struct {
+	// work runs compare-and-swaps. It may run again after a rollback, and it
+	// refuses before it writes. It may choose the lease and entries.
+	work    func(ctx context.Context, s *session, u *unit) error
+	lease   *broker.Lease
+	entries []audit.Entry
+
+	place atomic.Int32
+	done  chan error
+}
+
+// committer is the one writer. Units wait in a bounded queue.
+type committer struct {
+	log     *slog.Logger
+	engine  *engine
+	metrics *metrics
+	queue   chan *unit
+
+	closing chan struct{} // closed by stop
+	gone    chan struct{} // closed when run has returned
+	once    sync.Once
+
+	// Owned by run.
+	sess   *session // nil: to be opened, and the chain to be read back
+	chain  *audit.Chain
+	writer string
+
+	// Scratch space of one batch.
+	batch   []*unit
+	leases  []*broker.Lease
+	entries []audit.Entry
+	args    []any
+
+	leaseRows, entryRows bulk
+}
+
+func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Chain) *committer {
+	return &committer{
+		log: cfg.Logger, engine: e, metrics: m, queue: make(chan *unit, cfg.Queue),
+		closing: make(chan struct{}), gone: make(chan struct{}),
+		sess: s, chain: chain, writer: chain.Writer(),
+		leaseRows: bulk{head: insertLease, width: leaseWidth, tail: " ON CONFLICT (id) DO NOTHING"},
+		entryRows: bulk{head: insertEntry, width: entryWidth},
+	}
+}
+
+// do queues u and waits for its outcome. Until the committer has taken it, ctx
+// withdraws it and nothing happened; afterwards do waits for the outcome.
+func (c *committer) do(ctx context.Context, u *unit) error {
+	u.done = make(chan error, 1)
+	select {
+	case <-c.closing:
+		return errClosed
+	default:
+	}
+	select {
+	case c.queue <- u:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closing:
+		return errClosed
+	}
+	select {
+	case err := <-u.done:
+		return err
+	case <-ctx.Done():
+		if u.place.CompareAndSwap(queued, withdrawn) {
+			return ctx.Err()
+		}
+	case <-c.gone:
+		// It may have slipped into the queue after the last look.
+		if u.place.CompareAndSwap(queued, withdrawn) {
+			return errClosed
+		}
+	}
+	return <-u.done
+}
+
+func (c *committer) run() {
+	defer close(c.gone)
+	for {
+		select {
+		case u := <-c.queue:
+			c.commit(u)
+		case <-c.closing:
+			for {
+				select {
+				case u := <-c.queue:
+					c.commit(u)
+				default:
+					if c.sess != nil {
+						c.sess.close()
+					}
+					return
+				}
+			}
+		}
+	}
+}
+
+// commit takes first and whatever waits behind it, and settles all of them.
+func (c *committer) commit(first *unit) {
+	c.batch = c.batch[:0]
+	for u := first; ; {
+		if u.place.CompareAndSwap(queued, taken) {
+			c.batch = append(c.batch, u)
+		}
+		if len(c.batch) == maxBatch {
+			break
+		}
+		select {
+		case u = <-c.queue:
+			continue
+		default:
+		}
+		break
+	}
+	if len(c.batch) == 0 {
+		return
+	}
+	start := time.Now()
+	c.settle(c.batch)
+	c.metrics.batch(len(c.batch), time.Since(start), len(c.queue))
+	// Nothing of a unit may outlive its caller here.
+	clear(c.batch)
+	clear(c.leases)
+	clear(c.entries)
+	clear(c.args)
+}
+
+func (c *committer) stop() {
+	c.once.Do(func() { close(c.closing) })
+	<-c.gone
+}
+
+func (c *committer) stopped() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// ready makes sure there is a connection, and that the chain is where the
+// database says it is.
+func (c *committer) ready(ctx context.Context) error {
+	if c.sess != nil {
+		return nil
+	}
+	s, err := openSession(ctx, c.engine)
+	if err != nil {
+		return err
+	}
+	chain, err := readChain(ctx, s, c.writer)
+	if err != nil {
+		s.close()
+		return err
+	}
+	c.sess, c.chain = s, chain
+	return nil
+}
+
+// drop gives up the connection and what is believed about the chain.
+func (c *committer) drop() {
+	if c.sess != nil {
+		c.sess.close()
+	}
+	c.sess, c.chain = nil, nil
+}
+
+// readChain reads back where the writer's chain ends and checks its last link.
+func readChain(ctx context.Context, q querier, writer string) (*audit.Chain, error) {
+	last, err := collect(ctx, q, "SELECT "+entryColumns+" FROM audit_entries WHERE writer = ? ORDER BY seq DESC LIMIT 1", []any{writer}, scanEntry)
+	if err != nil {
+		return nil, err
+	}
+	if len(last) == 0 {
+		return audit.NewChain(writer)
+	}
+	chain, err := audit.ResumeChain(last[0])
+	if err != nil {
+		return nil, errors.Join(errors.New("nothing is written any more: have the record examined"), err)
+	}
+	return chain, nil
+}

@@ -1,0 +1,193 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ebb/broker/audit"
+	"ebb/migrations"
+)
+
+// Config says where the journal is.
+type Config struct {
+	// URL is sqlite:///absolute/path or postgres://user@host/database?... Required.
+	URL string
+	// MaxConns is how many connections may be open. Default 8, at least 2.
+	MaxConns int
+	// Writer names this process run in the audit record. It must never have
+	// been used before. Default "ebb-" and random characters.
+	Writer string
+	// Queue is how many units may wait for the committer before Append waits
+	// itself. Default 1024.
+	Queue int
+	// Manual refuses a database with pending migrations instead of applying them.
+	Manual bool
+
+	Now        func() time.Time      // default time.Now
+	Logger     *slog.Logger          // default: none
+	Registerer prometheus.Registerer // default: no metrics
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.MaxConns == 0 {
+		c.MaxConns = 8
+	}
+	if c.MaxConns < 2 || c.MaxConns > 1000 {
+		return c, fmt.Errorf("journal: %d connections: allow 2 to 1000, one is for writing", c.MaxConns)
+	}
+	if c.Queue == 0 {
+		c.Queue = 1024
+	}
+	if c.Queue < 1 || c.Queue > 1<<20 {
+		return c, fmt.Errorf("journal: a queue of %d: allow 1 to %d", c.Queue, 1<<20)
+	}
+	if c.Writer == "" {
+		c.Writer = "ebb-" + strings.ToLower(rand.Text())
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// Store is the Journal and the Desk. It is safe for concurrent use.
+type Store struct {
+	cfg    Config
+	engine *engine
+	com    *committer
+}
+
+// Open connects, applies pending migrations, and starts this run's chain. Its
+// errors say what to do; nothing that is there is overwritten.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	eng, err := openEngine(ctx, cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, engine: eng}
+	if err := s.start(ctx); err != nil {
+		_ = eng.close()
+		return nil, eng.explain(err)
+	}
+	return s, nil
+}
+
+func (s *Store) start(ctx context.Context) error {
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	chain, err := audit.NewChain(s.cfg.Writer)
+	if err != nil {
+		return err
+	}
+	sess, err := openSession(ctx, s.engine)
+	if err != nil {
+		return err
+	}
+	if err := register(ctx, sess, s.cfg.Writer, s.cfg.Now()); err != nil {
+		sess.close()
+		return err
+	}
+	m, err := newMetrics(s.cfg.Registerer)
+	if err != nil {
+		sess.close()
+		return err
+	}
+	s.com = newCommitter(s.cfg, s.engine, m, sess, chain)
+	go s.com.run()
+	return nil
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	if s.cfg.Manual {
+		st, err := migrations.Status(ctx, s.engine.writer, s.engine.dialect)
+		if err != nil {
+			return err
+		}
+		if len(st.Pending) > 0 {
+			return fmt.Errorf("journal: %d migrations are pending, the first is %s: run `ebb migrate`", len(st.Pending), st.Pending[0].Name)
+		}
+		return nil
+	}
+	done, err := migrations.Apply(ctx, s.engine.writer, s.engine.dialect)
+	for _, f := range done {
+		s.cfg.Logger.InfoContext(ctx, "journal schema changed", "migration", f.Name)
+	}
+	return err
+}
+
+// register makes the writer known and makes sure that no other run had its name:
+// two runs in one chain would fork it.
+func register(ctx context.Context, s *session, writer string, now time.Time) error {
+	n, err := s.exec(ctx, "INSERT INTO audit_writers (writer, started_at) VALUES (?, ?) ON CONFLICT (writer) DO NOTHING", writer, millis(now))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return fmt.Errorf("journal: writer id %q was used by an earlier run: every run needs its own", writer)
+	}
+	return nil
+}
+
+// Close commits what is queued, refuses what comes later, and disconnects.
+func (s *Store) Close() error {
+	s.com.stop()
+	return s.engine.close()
+}
+
+// Writer is the id of this run's chain.
+func (s *Store) Writer() string { return s.cfg.Writer }
+
+// Ping reports whether the database answers and takes writes.
+func (s *Store) Ping(ctx context.Context) error {
+	if s.com.stopped() {
+		return errClosed
+	}
+	return s.engine.explain(s.engine.ping(ctx))
+}
+
+// Migrate applies pending migrations and returns their names.
+func Migrate(ctx context.Context, cfg Config) ([]migrations.File, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	eng, err := openEngine(ctx, cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	done, err := migrations.Apply(ctx, eng.writer, eng.dialect)
+	return done, errors.Join(eng.explain(err), eng.close())
+}
+
+// MigrationStatus reports what was applied and what is pending. It changes nothing.
+func MigrationStatus(ctx context.Context, cfg Config) (migrations.State, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return migrations.State{}, err
+	}
+	eng, err := openEngine(ctx, cfg, false)
+	if err != nil {
+		return migrations.State{}, err
+	}
+	if eng == nil { // no file yet
+		files, err := migrations.Files()
+		return migrations.State{Pending: files}, err
+	}
+	st, err := migrations.Status(ctx, eng.writer, eng.dialect)
+	return st, errors.Join(eng.explain(err), eng.close())
+}

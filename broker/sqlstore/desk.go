@@ -1,0 +1,147 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+// Create implements broker.Desk. e is written with the new request only; the
+// task must be known (ErrNotFound) and not closed (ErrTaskClosed). A pending
+// request of the same Dedupe whose time is over is settled as expired, on the
+// record, before the new one takes its place.
+func (s *Store) Create(ctx context.Context, r broker.Request, limit int, e audit.Entry) (broker.Request, bool, error) {
+	args, err := requestArgs(&r)
+	if err != nil {
+		return broker.Request{}, false, fmt.Errorf("create request: %w", err)
+	}
+	drafts, err := draft([]audit.Entry{e})
+	if err != nil {
+		return broker.Request{}, false, fmt.Errorf("create request: %w", err)
+	}
+	c := creation{r: r, limit: limit, args: args, entries: drafts}
+	if err := s.com.do(ctx, &unit{work: c.run}); err != nil {
+		return broker.Request{}, false, fmt.Errorf("create request: %w", err)
+	}
+	return c.out, c.made, nil
+}
+
+type creation struct {
+	r       broker.Request
+	limit   int
+	args    []any
+	entries []audit.Entry
+
+	out  broker.Request
+	made bool
+}
+
+func (c *creation) run(ctx context.Context, s *session, u *unit) error {
+	u.entries, c.made = nil, false
+	now := millis(c.r.CreatedAt)
+	if raised, err := c.raise(ctx, s, now); err != nil || raised {
+		return err
+	}
+	if err := c.fits(ctx, s, now); err != nil {
+		return err
+	}
+	// Replicas count one after the other: each holds the row of the task.
+	n, err := s.exec(ctx, "UPDATE tasks SET state = state WHERE id = ? AND state <> 'closed'", c.r.TaskID)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrTaskClosed)
+	}
+	if err := c.fits(ctx, s, now); err != nil {
+		return err
+	}
+	if u.entries, err = c.expire(ctx, s, now); err != nil {
+		return err
+	}
+	return c.insert(ctx, s, u)
+}
+
+// raise counts one more time that the same was asked, if it waits already.
+func (c *creation) raise(ctx context.Context, s *session, now int64) (bool, error) {
+	n, err := s.exec(ctx, "UPDATE requests SET asked = asked + 1 WHERE dedupe = ? AND state = 'pending' AND expires_at > ?", c.r.Dedupe, now)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	found, err := readRequests(ctx, s, " WHERE dedupe = ? AND state = 'pending'", []any{c.r.Dedupe})
+	if err == nil && len(found) != 1 {
+		err = errors.New("the pending request went away")
+	}
+	if err != nil {
+		return false, err
+	}
+	c.out = found[0]
+	return true, nil
+}
+
+// fits checks that the task takes another request.
+func (c *creation) fits(ctx context.Context, s *session, now int64) error {
+	type facts struct {
+		state   broker.TaskState
+		pending int
+	}
+	got, err := collect(ctx, s, "SELECT state, (SELECT count(*) FROM requests r WHERE r.task_id = t.id AND r.state = 'pending' AND r.expires_at > ?) FROM tasks t WHERE t.id = ?",
+		[]any{now, c.r.TaskID}, func(row scan) (f facts, err error) { return f, row(&f.state, &f.pending) })
+	switch {
+	case err != nil:
+		return err
+	case len(got) == 0:
+		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrNotFound)
+	case got[0].state == broker.TaskClosed:
+		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrTaskClosed)
+	case c.limit > 0 && got[0].pending >= c.limit:
+		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrCap)
+	}
+	return nil
+}
+
+// expire settles a request that nobody answered in time but that nobody has
+// settled yet either: it would keep its dedupe key taken.
+func (c *creation) expire(ctx context.Context, s *session, now int64) ([]audit.Entry, error) {
+	old, err := collect(ctx, s, "SELECT id, task_id FROM requests WHERE dedupe = ? AND state = 'pending' AND expires_at <= ?", []any{c.r.Dedupe, now},
+		func(row scan) (e audit.Entry, err error) { return e, row(&e.RequestID, &e.TaskID) })
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	e := old[0]
+	n, err := s.exec(ctx, "UPDATE requests SET state = 'expired', decided_at = ?, code = ? WHERE id = ? AND state = 'pending'", now, string(broker.NoAnswer), e.RequestID)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	e.At, e.Kind, e.Actor = fromMillis(now), audit.RequestExpired, "ebb"
+	return []audit.Entry{e}, nil
+}
+
+func (c *creation) insert(ctx context.Context, s *session, u *unit) error {
+	n, err := s.exec(ctx, "INSERT INTO requests ("+requestColumns+") VALUES ("+marks(len(c.args))+") ON CONFLICT DO NOTHING", c.args...)
+	if err != nil {
+		return err
+	}
+	if n == 0 { // another replica was faster, or the id is taken
+		raised, err := c.raise(ctx, s, millis(c.r.CreatedAt))
+		if err == nil && !raised {
+			err = fmt.Errorf("request %s: %w", c.r.ID, broker.ErrExists)
+		}
+		return err
+	}
+	for _, g := range slices.Compact(slices.Sorted(slices.Values(c.r.Groups))) {
+		if _, err := s.exec(ctx, "INSERT INTO request_groups (group_name, request_id) VALUES (?, ?)", g, c.r.ID); err != nil {
+			return err
+		}
+	}
+	if c.out, err = oneRequest(ctx, s, c.r.ID); err != nil {
+		return err
+	}
+	c.made = true
+	u.entries = append(u.entries, c.entries...)
+	return nil
+}

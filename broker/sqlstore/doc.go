@@ -1,0 +1,35 @@
+// Package sqlstore keeps the Journal and the Desk in PostgreSQL or SQLite, in
+// one SQL text. It is the only place besides migrations that knows database/sql.
+//
+//	config.go     Config, Open, Close, Ping, Migrate, MigrationStatus
+//	postgres.go   how PostgreSQL is opened and what its errors mean
+//	sqlite.go     the same for SQLite
+//	errors.go     which errors are somebody's fault, and which mean "unknown"
+//	session.go    one connection with its prepared statements
+//	sqltext.go    placeholders, conditions and pages
+//
+// The way of a write:
+//
+//	journal.go    Append checks a Record and makes it a unit
+//	committer.go  the queue: one goroutine takes whatever waits and commits it
+//	batch.go      one batch: one transaction, or each unit by itself
+//	parts.go      the compare-and-swaps and inserts of a unit
+//	desk.go       Create, Vote, Settle as units
+//	verdict.go    what a vote decides
+//
+// The way of a read: tasks.go, leases.go, requests.go, entries.go.
+//
+// # Group commit
+//
+// A flush to disk costs more than everything else about a mint, so concurrent
+// units share one. There is no delay to collect them: a batch is what arrived
+// while the batch before was being committed. One goroutine writes, because a
+// chain has one end.
+//
+// The compare-and-swaps of a batch run one by one; a unit that loses is left
+// out before it has written anything. Leases and entries go in as many rows per
+// statement. If anything else fails, the transaction is rolled back and each
+// unit runs by itself, so that nobody fails for another's fault. Only a commit
+// whose outcome is unknown fails a whole batch; then the end of the chain is
+// read back before the next one.
+package sqlstore

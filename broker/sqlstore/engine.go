@@ -1,0 +1,59 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"ebb/migrations"
+)
+
+// engine is an open database: handles to write and to read, and what the two
+// kinds do not have in common.
+type engine struct {
+	dialect migrations.Dialect
+	name    string // for messages: no secret
+	writer  *sql.DB
+	reader  *sql.DB
+	begin   string
+	tell    func(error) string // advice for an error of the driver, "" for none
+	lone    func(error) bool   // the error concerns one unit of a batch, the others may succeed without it
+	again   func(error) bool   // the same transaction may succeed at once
+}
+
+// openEngine connects. Without create a SQLite file that does not exist is nil.
+func openEngine(ctx context.Context, cfg Config, create bool) (*engine, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, errors.New("journal: the URL cannot be parsed: write sqlite:///path/ebb.db or postgres://user@host/database") // err would repeat a password
+	}
+	switch u.Scheme {
+	case "sqlite":
+		return openSQLite(ctx, u, cfg, create)
+	case "postgres", "postgresql":
+		return openPostgres(ctx, cfg)
+	}
+	return nil, fmt.Errorf("journal: unknown kind of URL %q: write sqlite:///path/ebb.db or postgres://user@host/database", u.Scheme)
+}
+
+func (e *engine) close() error {
+	return errors.Join(e.reader.Close(), e.writer.Close())
+}
+
+// explain adds where and what to do to an error of the driver.
+func (e *engine) explain(err error) error {
+	if err == nil || refusal(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if advice := e.tell(err); advice != "" {
+		return fmt.Errorf("journal %s: %s: %w", e.name, advice, err)
+	}
+	return fmt.Errorf("journal %s: %w", e.name, err)
+}
+
+func (e *engine) ping(ctx context.Context) error {
+	var one int
+	return e.reader.QueryRowContext(ctx, "SELECT count(*) FROM meta WHERE version = 1").Scan(&one)
+}

@@ -1,0 +1,161 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+const (
+	entryColumns = "writer, seq, at, kind, actor, task_id, lease_id, request_id, data, prev, hash"
+	entryWidth   = 11
+	insertEntry  = "INSERT INTO audit_entries (" + entryColumns + ") VALUES"
+)
+
+func appendEntry(args []any, e *audit.Entry) []any {
+	return append(args, e.Writer, e.Seq, millis(e.At), e.Kind, e.Actor, e.TaskID, e.LeaseID, e.RequestID, string(e.Data), e.Prev, e.Hash)
+}
+
+func scanEntry(row scan) (audit.Entry, error) {
+	var e audit.Entry
+	var at int64
+	var data string
+	err := row(&e.Writer, &e.Seq, &at, &e.Kind, &e.Actor, &e.TaskID, &e.LeaseID, &e.RequestID, &data, &e.Prev, &e.Hash)
+	e.At = fromMillis(at)
+	if data != "" {
+		e.Data = json.RawMessage(data)
+	}
+	return e, err
+}
+
+// Entries implements broker.Audit. It is one statement and so one consistent
+// view: an export holds every chain up to one moment. Read checkpoints before
+// entries, or a checkpoint may be ahead of the export. The connection is held
+// until the sequence ends.
+func (s *Store) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
+	return func(yield func(audit.Entry, error) bool) {
+		text, args, err := entriesText(f)
+		if err != nil {
+			yield(audit.Entry{}, fmt.Errorf("entries: %w", err))
+			return
+		}
+		rows, err := pool{s.engine}.query(ctx, text, args...)
+		if err != nil {
+			yield(audit.Entry{}, fmt.Errorf("entries: %w", s.engine.explain(err)))
+			return
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			e, err := scanEntry(rows.Scan)
+			if err != nil {
+				yield(audit.Entry{}, fmt.Errorf("entries: %w", s.engine.explain(err)))
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(audit.Entry{}, fmt.Errorf("entries: %w", s.engine.explain(err)))
+		}
+	}
+}
+
+func entriesText(f broker.EntryFilter) (string, []any, error) {
+	var w where
+	for _, by := range [...]struct{ column, id string }{{"task_id", f.TaskID}, {"lease_id", f.LeaseID}, {"request_id", f.RequestID}} {
+		if by.id != "" {
+			w.add(by.column+" = ? AND "+by.column+" <> ''", by.id) // the second half is the condition of the partial index
+		}
+	}
+	if strings.HasSuffix(f.Kind, ".") {
+		w.add("substr(kind, 1, ?) = ?", len(f.Kind), f.Kind)
+	} else {
+		w.equal("kind", f.Kind)
+	}
+	w.equal("actor", f.Actor)
+	w.equal("writer", f.Writer)
+	if f.AfterSeq != 0 {
+		if f.Writer == "" {
+			return "", nil, errors.New("AfterSeq needs Writer")
+		}
+		w.add("seq > ?", f.AfterSeq)
+	}
+	if !f.From.IsZero() {
+		w.add("at >= ?", millis(f.From))
+	}
+	if !f.To.IsZero() {
+		w.add("at < ?", millis(f.To))
+	}
+	dir := ""
+	if f.Desc {
+		dir = " DESC"
+	}
+	text := "SELECT " + entryColumns + " FROM audit_entries" + w.String() + " ORDER BY at" + dir + ", writer" + dir + ", seq" + dir
+	if f.Limit < 0 {
+		return "", nil, errors.New("the limit is negative")
+	}
+	if f.Limit > 0 {
+		text += " LIMIT " + strconv.Itoa(f.Limit)
+	}
+	return text, w.args, nil
+}
+
+// Heads implements broker.Audit.
+func (s *Store) Heads(ctx context.Context) ([]audit.Entry, error) {
+	columns := "e." + strings.ReplaceAll(entryColumns, ", ", ", e.")
+	out, err := collect(ctx, pool{s.engine}, "SELECT "+columns+" FROM audit_writers w JOIN audit_entries e ON e.writer = w.writer "+
+		"AND e.seq = (SELECT max(seq) FROM audit_entries WHERE writer = w.writer) ORDER BY w.started_at, w.writer", nil, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("heads: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+// Checkpoints implements broker.Audit.
+func (s *Store) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
+	out, err := collect(ctx, pool{s.engine}, "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, func(row scan) (audit.Checkpoint, error) {
+		var c audit.Checkpoint
+		var at int64
+		var heads string
+		if err := row(&at, &heads, &c.JWS); err != nil {
+			return c, err
+		}
+		c.At = fromMillis(at)
+		return c, json.Unmarshal([]byte(heads), &c.Heads)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("checkpoints: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+// AddCheckpoint implements broker.Audit. Adding the same twice is no error.
+func (s *Store) AddCheckpoint(ctx context.Context, c audit.Checkpoint) error {
+	heads, err := json.Marshal(c.Heads)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if c.JWS == "" || c.At.IsZero() || storable(c.JWS) != nil {
+		return errors.New("checkpoint: it needs a time and a signature")
+	}
+	sum := sha256.Sum256([]byte(c.JWS))
+	work := func(ctx context.Context, s *session, _ *unit) error {
+		_, err := s.exec(ctx, "INSERT INTO checkpoints (digest, at, heads, jws) VALUES (?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING",
+			hex.EncodeToString(sum[:]), millis(c.At), string(heads), c.JWS)
+		return err
+	}
+	if err := s.com.do(ctx, &unit{work: work}); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+var (
+	_ broker.Journal = (*Store)(nil)
+	_ broker.Desk    = (*Store)(nil)
+)
+
+// Append implements broker.Journal. While it waits in the queue ctx withdraws
+// it; once its batch has begun it runs to its end whatever becomes of ctx, and
+// Append waits for that (at most some 10 seconds).
+func (s *Store) Append(ctx context.Context, r broker.Record) error {
+	u, err := newUnit(r)
+	if err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	if err := s.com.do(ctx, u); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	return nil
+}
+
+// newUnit checks a record before it can get in the way of others.
+func newUnit(r broker.Record) (*unit, error) {
+	u := &unit{lease: r.IssueLease}
+	if r.IssueLease != nil {
+		if err := checkLease(r.IssueLease); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if u.entries, err = draft(r.Entries); err != nil {
+		return nil, err
+	}
+	if r.OpenTask == nil && r.MoveTask == nil && r.BindSandbox == nil && r.EndLease == nil {
+		if u.lease == nil && len(u.entries) == 0 {
+			return nil, errors.New("the record is empty")
+		}
+		return u, nil
+	}
+	work, err := parts(r)
+	if err != nil {
+		return nil, err
+	}
+	u.work = func(ctx context.Context, s *session, _ *unit) error { return work(ctx, s) }
+	return u, nil
+}
+
+func draft(entries []audit.Entry) ([]audit.Entry, error) {
+	out := make([]audit.Entry, len(entries))
+	for i, e := range entries {
+		var err error
+		if out[i], err = audit.Draft(e); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,145 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"ebb/broker"
+)
+
+type step func(ctx context.Context, s *session) error
+
+// parts makes the compare-and-swaps of a record, in the order in which they can
+// refuse without having written when there is just one of them.
+func parts(r broker.Record) (step, error) {
+	var steps []step
+	for _, part := range []struct {
+		set  bool
+		make func() (step, error)
+	}{
+		{r.OpenTask != nil, func() (step, error) { return openTask(r.OpenTask) }},
+		{r.MoveTask != nil, func() (step, error) { return moveTask(*r.MoveTask) }},
+		{r.BindSandbox != nil, func() (step, error) { return bindSandbox(*r.BindSandbox) }},
+		{r.EndLease != nil, func() (step, error) { return endLease(*r.EndLease) }},
+	} {
+		if !part.set {
+			continue
+		}
+		st, err := part.make()
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, st)
+	}
+	return func(ctx context.Context, s *session) error {
+		for _, st := range steps {
+			if err := st(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+func openTask(t *broker.Task) (step, error) {
+	args, err := taskArgs(t)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	text := "INSERT INTO tasks (" + taskColumns + ") VALUES (" + marks(len(args)) + ") ON CONFLICT (id) DO NOTHING"
+	return func(ctx context.Context, s *session) error {
+		n, err := s.exec(ctx, text, args...)
+		if err == nil && n == 0 {
+			return fmt.Errorf("task %s: %w", args[0], broker.ErrExists)
+		}
+		return err
+	}, nil
+}
+
+func moveTask(m broker.TaskMove) (step, error) {
+	if err := storable(m.ID, string(m.Cause), m.Reason, m.By); err != nil {
+		return nil, fmt.Errorf("task %s: %w", m.ID, err)
+	}
+	closedAt, closedBy, cause := int64(0), "", ""
+	switch m.State {
+	case broker.TaskOpen, broker.TaskPaused:
+	case broker.TaskClosed:
+		if m.At.IsZero() || m.Cause == "" {
+			return nil, fmt.Errorf("task %s: closing needs a time and a cause", m.ID)
+		}
+		closedAt, closedBy, cause = millis(m.At), m.By, string(m.Cause)
+	default:
+		return nil, fmt.Errorf("task %s: unknown state %q", m.ID, m.State)
+	}
+	return func(ctx context.Context, s *session) error {
+		n, err := s.exec(ctx, "UPDATE tasks SET state = ?, cause = ?, reason = ?, closed_at = ?, closed_by = ? WHERE id = ? AND state <> 'closed'",
+			string(m.State), cause, m.Reason, closedAt, closedBy, m.ID)
+		if err == nil && n == 0 {
+			return lost(ctx, s, "tasks", m.ID)
+		}
+		return err
+	}, nil
+}
+
+func bindSandbox(b broker.SandboxOf) (step, error) {
+	if b.Sandbox.ID == "" {
+		return nil, errors.New("a sandbox needs an id")
+	}
+	raw, err := json.Marshal(b.Sandbox)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", b.Sandbox.ID, err)
+	}
+	if err := storable(b.TaskID, b.Sandbox.ID); err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", b.Sandbox.ID, err)
+	}
+	return func(ctx context.Context, s *session) error {
+		n, err := s.exec(ctx, "UPDATE tasks SET sandbox_id = ?, sandbox = ? WHERE id = ? AND sandbox_id = '' AND state <> 'closed'",
+			b.Sandbox.ID, string(raw), b.TaskID)
+		if err == nil && n == 0 {
+			return lost(ctx, s, "tasks", b.TaskID)
+		}
+		return err
+	}, nil
+}
+
+func endLease(e broker.LeaseEnd) (step, error) {
+	if err := storable(e.ID, e.By, string(e.Cause)); err != nil {
+		return nil, fmt.Errorf("lease %s: %w", e.ID, err)
+	}
+	switch e.State {
+	case broker.LeaseRevoking, broker.LeaseRevoked, broker.LeaseExpired, broker.LeaseUnconfirmed:
+	default:
+		return nil, fmt.Errorf("lease %s: %q does not end it", e.ID, e.State)
+	}
+	if e.At.IsZero() {
+		return nil, fmt.Errorf("lease %s: its end needs a time", e.ID)
+	}
+	// A lease that is refused since an earlier moment stays so: what follows at
+	// the provider does not move it.
+	const text = `UPDATE leases SET state = ?,
+		revoked_at = CASE WHEN revoked_at > 0 OR ? = 'expired' THEN revoked_at ELSE ? END,
+		revoked_by = CASE WHEN revoked_by <> '' THEN revoked_by ELSE ? END,
+		cause = CASE WHEN cause <> '' THEN cause ELSE ? END
+		WHERE id = ? AND state IN ('intent', 'live', 'revoking')`
+	return func(ctx context.Context, s *session) error {
+		n, err := s.exec(ctx, text, string(e.State), string(e.State), millis(e.At), e.By, string(e.Cause), e.ID)
+		if err == nil && n == 0 {
+			return lost(ctx, s, "leases", e.ID)
+		}
+		return err
+	}, nil
+}
+
+// lost says why a compare-and-swap touched no row.
+func lost(ctx context.Context, s *session, table, id string) error {
+	found, err := exists(ctx, s, "SELECT 1 FROM "+table+" WHERE id = ?", id)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return fmt.Errorf("%s %s: %w", table, id, broker.ErrDone)
+	}
+	return fmt.Errorf("%s %s: %w", table, id, broker.ErrNotFound)
+}

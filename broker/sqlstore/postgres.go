@@ -1,0 +1,131 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"ebb/migrations"
+)
+
+const minPostgres = 140000
+
+// openPostgres connects to a primary of at least version 14 with UTF-8.
+func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
+	conf, err := pgx.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err) // pgx keeps the password out
+	}
+	if conf.ConnectTimeout == 0 {
+		conf.ConnectTimeout = 5 * time.Second
+	}
+	for name, value := range map[string]string{
+		"application_name":   "ebb",
+		"synchronous_commit": "on", // an acknowledged unit survives power loss
+		"lock_timeout":       "5s",
+		// A peer that vanished must not hold its locks for ever.
+		"idle_in_transaction_session_timeout": "30s",
+	} {
+		if _, set := conf.RuntimeParams[name]; !set || name == "synchronous_commit" {
+			conf.RuntimeParams[name] = value
+		}
+	}
+	e := &engine{
+		dialect: migrations.Postgres, begin: "BEGIN", tell: tellPostgres, lone: lonePostgres, again: againPostgres,
+		name: fmt.Sprintf("postgres %s at %s", conf.Database, net.JoinHostPort(conf.Host, fmt.Sprint(conf.Port))),
+		// The committer has a handle of its own: readers can never take its connection.
+		writer: pgHandle(*conf, 1), reader: pgHandle(*conf, cfg.MaxConns-1),
+	}
+	if err := fitPostgres(ctx, e.writer); err != nil {
+		_ = e.close()
+		return nil, e.explain(err)
+	}
+	return e, nil
+}
+
+func pgHandle(conf pgx.ConnConfig, conns int) *sql.DB {
+	db := stdlib.OpenDB(conf)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db
+}
+
+func fitPostgres(ctx context.Context, db *sql.DB) error {
+	var version int
+	var encoding string
+	var standby bool
+	err := db.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), pg_is_in_recovery()").
+		Scan(&version, &encoding, &standby)
+	switch {
+	case err != nil:
+		return err
+	case version < minPostgres:
+		return fmt.Errorf("the server is version %d: ebb needs PostgreSQL 14 or newer", version/10000)
+	case encoding != "UTF8":
+		return fmt.Errorf("the database has encoding %s: create it with ENCODING 'UTF8'", encoding)
+	case standby:
+		return errors.New("the server is a read-only standby: name the primary, or several hosts with target_session_attrs=read-write")
+	}
+	return nil
+}
+
+func tellPostgres(err error) string {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		switch pe.Code {
+		case "28P01", "28000":
+			return "the user or its password was refused: check the URL and pg_hba.conf"
+		case "3D000":
+			return "the database does not exist: create it, or correct the URL"
+		case "42501":
+			return "the user lacks a privilege: it must own its schema (GRANT CREATE, USAGE ON SCHEMA)"
+		case "25006":
+			return "the server is read-only: name the primary"
+		case "53100":
+			return "the server's disk is full: free space, nothing was lost"
+		case "53300":
+			return "the server has no free connection: raise max_connections or lower the journal's max_conns"
+		case "42P07":
+			return "a table of another application has the same name: give ebb a database or a search_path of its own"
+		case "57P01", "57P02", "57P03":
+			return "the server is shutting down or starting"
+		}
+		return ""
+	}
+	var ce *pgconn.ConnectError
+	if errors.As(err, &ce) {
+		return "no connection: is the server up, and the URL right?"
+	}
+	return ""
+}
+
+// lonePostgres reports whether an error concerns one unit of a batch, so that
+// the others may succeed without it: bad data, a constraint, a lock.
+func lonePostgres(err error) bool {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) {
+		return false
+	}
+	for _, class := range []string{"21", "22", "23", "40", "54", "55"} {
+		if strings.HasPrefix(pe.Code, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// againPostgres reports whether the server undid a transaction only because of
+// another one (deadlock, serialization).
+func againPostgres(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && strings.HasPrefix(pe.Code, "40")
+}

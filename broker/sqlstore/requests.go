@@ -1,0 +1,145 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"ebb/broker"
+	"ebb/scopes"
+)
+
+const requestColumns = "id, task_id, sandbox, owner, runner, dedupe, provider, scope, resource, ttl, jkt, x5t, tool, details, evidence_until, " +
+	"groups_json, quorum, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note"
+
+// Requests implements broker.Desk.
+func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
+	var w where
+	w.equal("task_id", f.TaskID)
+	w.equal("owner", f.Owner)
+	w.equal("state", string(f.State))
+	w.equal("dedupe", f.Dedupe)
+	if f.Group != "" {
+		w.add("id IN (SELECT request_id FROM request_groups WHERE group_name = ?)", f.Group)
+	}
+	if !f.GrantLive.IsZero() {
+		w.add("state IN ('approved', 'issued') AND grant_until > ?", millis(f.GrantLive))
+	}
+	if !f.Since.IsZero() {
+		w.add("(created_at > ? OR (decided_at > 0 AND decided_at > ?))", millis(f.Since), millis(f.Since))
+	}
+	if !f.ExpiredAt.IsZero() {
+		w.add("state = 'pending' AND expires_at <= ?", millis(f.ExpiredAt))
+	}
+	tail, err := w.page("id", f.Page, f.IDs)
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", err)
+	}
+	out, err := readRequests(ctx, pool{s.engine}, w.String()+tail, w.args)
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+// readRequests reads requests and, in a second statement, their votes.
+func readRequests(ctx context.Context, q querier, tail string, args []any) ([]broker.Request, error) {
+	out, err := collect(ctx, q, "SELECT "+requestColumns+" FROM requests"+tail, args, scanRequest)
+	if err != nil || len(out) == 0 {
+		return out, err
+	}
+	at := make(map[string]int, len(out))
+	ids := make([]any, 0, len(out))
+	for i, r := range out {
+		at[r.ID] = i
+		ids = append(ids, r.ID)
+	}
+	votes, err := collect(ctx, q, "SELECT request_id, voter, approve, digest, scope, ttl, code, note, voted_at FROM votes WHERE request_id IN ("+marks(len(ids))+
+		") ORDER BY request_id, place", ids, scanVote)
+	for _, v := range votes {
+		r := &out[at[v.RequestID]]
+		r.Votes = append(r.Votes, v)
+	}
+	return out, err
+}
+
+// oneRequest reads a request inside a transaction.
+func oneRequest(ctx context.Context, q querier, id string) (broker.Request, error) {
+	out, err := readRequests(ctx, q, " WHERE id = ?", []any{id})
+	if err != nil {
+		return broker.Request{}, err
+	}
+	if len(out) == 0 {
+		return broker.Request{}, fmt.Errorf("request %s: %w", id, broker.ErrNotFound)
+	}
+	return out[0], nil
+}
+
+func requestArgs(r *broker.Request) ([]any, error) {
+	if r.ID == "" || r.TaskID == "" || r.Dedupe == "" || r.Digest == "" || r.Quorum < 1 || len(r.Groups) == 0 {
+		return nil, errors.New("a request needs an id, a task, a dedupe key, a digest, a quorum and a group")
+	}
+	if r.CreatedAt.IsZero() || !r.ExpiresAt.After(r.CreatedAt) {
+		return nil, errors.New("a request needs an expiry after its creation")
+	}
+	groups, err := json.Marshal(r.Groups)
+	if err != nil {
+		return nil, err
+	}
+	// As a JSON string in ASCII: whatever bytes the agent sent can be stored.
+	reason, err := json.Marshal(r.Reason)
+	if err != nil {
+		return nil, err
+	}
+	texts := append([]string{r.ID, r.TaskID, r.Sandbox, r.Owner, r.Runner, r.Dedupe, r.Provider, r.Resource, r.Binding.JKT, r.Binding.X5T,
+		r.Tool, string(r.Facts), r.Digest}, r.Groups...)
+	if err := storable(texts...); err != nil {
+		return nil, err
+	}
+	return []any{r.ID, r.TaskID, r.Sandbox, r.Owner, r.Runner, r.Dedupe, r.Provider, r.Scopes.String(), r.Resource, int64(r.TTL),
+		r.Binding.JKT, r.Binding.X5T, r.Tool, flag(r.Details), millis(r.EvidenceEnd), string(groups), r.Quorum, string(r.Facts), r.Digest, string(reason), 1, 0,
+		millis(r.CreatedAt), millis(r.ExpiresAt), string(broker.RequestPending), 0, "", 0, 0, "", ""}, nil
+}
+
+func scanRequest(row scan) (broker.Request, error) {
+	var r broker.Request
+	var scope, groups, facts, reason, granted string
+	var details, evidence, voted, created, expires, decided, until int64
+	err := row(&r.ID, &r.TaskID, &r.Sandbox, &r.Owner, &r.Runner, &r.Dedupe, &r.Provider, &scope, &r.Resource, &r.TTL, &r.Binding.JKT, &r.Binding.X5T,
+		&r.Tool, &details, &evidence, &groups, &r.Quorum, &facts, &r.Digest, &reason, &r.Asked, &voted, &created, &expires, &r.State, &decided, &granted, &r.GrantedTTL, &until,
+		&r.Code, &r.Note)
+	if err != nil {
+		return r, err
+	}
+	r.Details, r.Facts = details != 0, broker.Facts(facts)
+	r.CreatedAt, r.ExpiresAt, r.DecidedAt, r.GrantUntil = fromMillis(created), fromMillis(expires), fromMillis(decided), fromMillis(until)
+	r.EvidenceEnd = fromMillis(evidence)
+	var errs [2]error
+	r.Scopes, errs[0] = scopes.ParseSet(scope)
+	r.Granted, errs[1] = scopes.ParseSet(granted)
+	if err := errors.Join(errs[0], errs[1], json.Unmarshal([]byte(groups), &r.Groups), json.Unmarshal([]byte(reason), &r.Reason)); err != nil {
+		return r, fmt.Errorf("request %s: the stored row is damaged: %w", r.ID, err)
+	}
+	return r, nil
+}
+
+func scanVote(row scan) (broker.Vote, error) {
+	var v broker.Vote
+	var scope string
+	var approve, at int64
+	if err := row(&v.RequestID, &v.By, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at); err != nil {
+		return v, err
+	}
+	v.Approve, v.At = approve != 0, fromMillis(at)
+	var err error
+	v.Scopes, err = scopes.ParseSet(scope)
+	return v, err
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,94 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+
+	"ebb/migrations"
+)
+
+// querier is what reads need; a session and a pool have it.
+type querier interface {
+	query(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+// pool reads outside of any transaction.
+type pool struct{ e *engine }
+
+func (p pool) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	return p.e.reader.QueryContext(ctx, p.e.dialectText(text), args...)
+}
+
+// session is one connection with its prepared statements. Transactions are said
+// in SQL because database/sql would prepare every statement again in each.
+type session struct {
+	e      *engine
+	conn   *sql.Conn
+	stmts  map[string]*sql.Stmt
+	writes int // rows touched so far
+}
+
+func openSession(ctx context.Context, e *engine) (*session, error) {
+	conn, err := e.writer.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &session{e: e, conn: conn, stmts: map[string]*sql.Stmt{}}, nil
+}
+
+func (s *session) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	if st := s.stmts[text]; st != nil {
+		return st, nil
+	}
+	st, err := s.conn.PrepareContext(ctx, s.e.dialectText(text))
+	if err != nil {
+		return nil, err
+	}
+	s.stmts[text] = st
+	return st, nil
+}
+
+// exec runs a prepared statement and returns how many rows it touched.
+func (s *session) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	st, err := s.prepare(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	r, err := st.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.RowsAffected()
+	s.writes += int(n)
+	return n, err
+}
+
+func (s *session) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	st, err := s.prepare(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return st.QueryContext(ctx, args...)
+}
+
+// say runs a statement without rows or arguments: BEGIN, COMMIT, ROLLBACK.
+func (s *session) say(ctx context.Context, text string) error {
+	_, err := s.conn.ExecContext(ctx, text)
+	return err
+}
+
+// close gives the connection up; a half-done transaction on it is undone.
+func (s *session) close() {
+	for _, st := range s.stmts {
+		_ = st.Close()
+	}
+	_ = s.conn.Raw(func(any) error { return errDiscard })
+	_ = s.conn.Close()
+}
+
+func (e *engine) dialectText(text string) string {
+	if e.dialect == migrations.Postgres {
+		return dollars(text)
+	}
+	return text
+}

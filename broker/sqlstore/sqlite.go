@@ -1,0 +1,140 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"ebb/migrations"
+)
+
+const sqliteMagic = "SQLite format 3\x00"
+
+// openSQLite opens one connection to write and a pool to read. A file that is
+// not a whole SQLite database of ebb is refused before anything touches it.
+func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engine, error) {
+	path := u.Path
+	if u.Host != "" || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" || !filepath.IsAbs(path) {
+		return nil, errors.New("journal: write the SQLite file as sqlite:///absolute/path, without parameters")
+	}
+	fresh, err := inspect(path, create)
+	if err != nil {
+		return nil, err
+	}
+	if fresh && !create {
+		return nil, nil
+	}
+	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, begin: "BEGIN IMMEDIATE",
+		tell: tellSQLite, lone: loneSQLite, again: func(error) bool { return false }}
+	if e.writer, err = handle(path, "", 1); err != nil {
+		return nil, err
+	}
+	if e.reader, err = handle(path, "&_pragma=query_only(1)", cfg.MaxConns-1); err != nil {
+		_ = e.writer.Close()
+		return nil, err
+	}
+	if err := enter(ctx, e.writer, create); err != nil {
+		_ = e.close()
+		return nil, e.explain(err)
+	}
+	return e, nil
+}
+
+func handle(path, more string, conns int) (*sql.DB, error) {
+	dsn := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=cache_size(-8192)" + more}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("journal: sqlite %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// inspect looks at the file without SQLite, which would take an empty or a
+// foreign file for its own. fresh means that there is nothing yet.
+func inspect(path string, create bool) (fresh bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !create {
+			return true, nil
+		}
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) { // another process was faster
+			f, err = os.Open(path)
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("journal: the SQLite file cannot be opened: make its directory and file readable and writable for this user: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, len(sqliteMagic))
+	n, err := io.ReadFull(f, head)
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return true, nil
+	case err == nil && string(head) == sqliteMagic:
+		return false, nil
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return false, fmt.Errorf("journal: the SQLite file cannot be read: %w", err)
+	}
+	return false, fmt.Errorf("journal: %s is not a SQLite database; nothing was changed: name another file, or restore it from a backup", path)
+}
+
+// enter makes sure the database is ebb's before it switches it to WAL, which
+// writes to the file.
+func enter(ctx context.Context, db *sql.DB, write bool) error {
+	if _, err := migrations.Status(ctx, db, migrations.SQLite); err != nil || !write {
+		return err
+	}
+	var mode string
+	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("the file system does not support write-ahead logging (journal mode %q): put the file on a local disk", mode)
+	}
+	return nil
+}
+
+func sqliteCode(err error) int {
+	var se *sqlite.Error
+	if errors.As(err, &se) {
+		return se.Code() & 0xff // the primary code of an extended one
+	}
+	return 0
+}
+
+func tellSQLite(err error) string {
+	switch sqliteCode(err) {
+	case sqlite3.SQLITE_FULL:
+		return "the disk is full: free space, nothing that was acknowledged is lost"
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
+		return "the file or its directory cannot be written: check owner, mode and mount"
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return "the database is damaged; nothing was changed: restore it from a backup, or move it away to start anew"
+	case sqlite3.SQLITE_IOERR:
+		return "the disk reports an error: check it"
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return "another process holds the database: let one ebb use a file, or move to PostgreSQL"
+	}
+	return ""
+}
+
+// loneSQLite is lonePostgres for SQLite.
+func loneSQLite(err error) bool {
+	switch sqliteCode(err) {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+		return true
+	}
+	return false
+}

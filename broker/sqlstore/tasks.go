@@ -1,0 +1,90 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ebb/broker"
+	"ebb/scopes"
+)
+
+const taskColumns = "id, name, kind, owner, runner, labels, ceiling, caps, expected, heartbeat, opened_at, deadline, " +
+	"state, cause, reason, closed_at, closed_by, sandbox_id, sandbox"
+
+// Tasks implements broker.Journal.
+func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
+	var w where
+	w.equal("state", string(f.State))
+	if f.Open {
+		w.add("state <> 'closed'")
+	}
+	w.equal("owner", f.Owner)
+	w.equal("runner", f.Runner)
+	w.equal("kind", f.Kind)
+	if !f.ClosedFrom.IsZero() {
+		w.add("state = 'closed' AND closed_at >= ?", millis(f.ClosedFrom))
+	}
+	tail, err := w.page("id", f.Page, f.IDs)
+	if err != nil {
+		return nil, fmt.Errorf("tasks: %w", err)
+	}
+	out, err := collect(ctx, pool{s.engine}, "SELECT "+taskColumns+" FROM tasks"+w.String()+tail, w.args, scanTask)
+	if err != nil {
+		return nil, fmt.Errorf("tasks: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+func taskArgs(t *broker.Task) ([]any, error) {
+	if t.ID == "" || t.State == "" {
+		return nil, errors.New("a task needs an id and a state")
+	}
+	var texts [4]string
+	for i, v := range []any{t.Labels, t.Caps, t.Expect, t.Sandbox} {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = string(raw)
+	}
+	sandboxID := ""
+	if t.Sandbox == nil {
+		texts[3] = ""
+	} else {
+		sandboxID = t.Sandbox.ID
+	}
+	if err := storable(t.ID, t.Name, t.Kind, t.Owner, t.Runner, t.Reason, t.ClosedBy, sandboxID); err != nil {
+		return nil, err
+	}
+	return []any{t.ID, t.Name, t.Kind, t.Owner, t.Runner, texts[0], t.Ceiling.String(), texts[1], texts[2], int64(t.Heartbeat),
+		millis(t.OpenedAt), millis(t.Deadline), string(t.State), string(t.Cause), t.Reason, millis(t.ClosedAt), t.ClosedBy,
+		sandboxID, texts[3]}, nil
+}
+
+func scanTask(row scan) (broker.Task, error) {
+	var t broker.Task
+	var labels, ceiling, caps, expected, sandboxID, sandbox string
+	var opened, deadline, closed int64
+	err := row(&t.ID, &t.Name, &t.Kind, &t.Owner, &t.Runner, &labels, &ceiling, &caps, &expected, &t.Heartbeat,
+		&opened, &deadline, &t.State, &t.Cause, &t.Reason, &closed, &t.ClosedBy, &sandboxID, &sandbox)
+	if err != nil {
+		return t, err
+	}
+	t.OpenedAt, t.Deadline, t.ClosedAt = fromMillis(opened), fromMillis(deadline), fromMillis(closed)
+	if t.Ceiling, err = scopes.ParseSet(ceiling); err != nil {
+		return t, fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	if sandbox != "" {
+		t.Sandbox = &broker.Sandbox{}
+		err = json.Unmarshal([]byte(sandbox), t.Sandbox)
+		t.Sandbox.At = t.Sandbox.At.UTC().Truncate(time.Millisecond)
+	}
+	if err := errors.Join(err, json.Unmarshal([]byte(labels), &t.Labels), json.Unmarshal([]byte(caps), &t.Caps),
+		json.Unmarshal([]byte(expected), &t.Expect)); err != nil {
+		return t, fmt.Errorf("task %s: the stored row is damaged: %w", t.ID, err)
+	}
+	return t, nil
+}

@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+// Vote implements broker.Desk. A yes needs the digest; a no is safe without.
+// Entries of kind request.approved and request.denied are written only if that
+// is what the vote decided, every other entry with the vote. A yes that would
+// leave nothing to grant is a *broker.Error and no vote.
+func (s *Store) Vote(ctx context.Context, v broker.Vote, grantUntil time.Time, entries ...audit.Entry) (broker.Request, error) {
+	drafts, err := draft(entries)
+	if err != nil {
+		return broker.Request{}, fmt.Errorf("vote: %w", err)
+	}
+	if v.By == "" || v.At.IsZero() || v.Approve && grantUntil.IsZero() {
+		return broker.Request{}, errors.New("vote: it needs a voter, a time, and for a yes the end of the grant")
+	}
+	if err := storable(v.RequestID, v.By, v.Digest, string(v.Code), v.Note); err != nil {
+		return broker.Request{}, fmt.Errorf("vote: %w", err)
+	}
+	v.At = v.At.UTC().Truncate(time.Millisecond)
+	b := ballot{v: v, until: grantUntil, entries: drafts}
+	if err := s.com.do(ctx, &unit{work: b.run}); err != nil {
+		return broker.Request{}, fmt.Errorf("vote: %w", err)
+	}
+	return b.out, nil
+}
+
+type ballot struct {
+	v       broker.Vote
+	until   time.Time
+	entries []audit.Entry
+
+	out broker.Request
+}
+
+// run reads, decides in Go, and writes only if no vote came in between: the
+// number of votes is the version of the row. A vote that another replica has
+// just written makes the update wait for it and then miss.
+func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
+	for range 8 {
+		r, err := oneRequest(ctx, s, b.v.RequestID)
+		if err != nil {
+			return err
+		}
+		if err := b.admit(r); err != nil {
+			return err
+		}
+		before := len(r.Votes)
+		r, err = verdict(r, append(slices.Clip(r.Votes), b.v))
+		if err != nil {
+			return err
+		}
+		if r.State == broker.RequestApproved {
+			r.GrantUntil = b.until.UTC().Truncate(time.Millisecond)
+		}
+		n, err := s.exec(ctx, "UPDATE requests SET voted = voted + 1, state = ?, decided_at = ?, granted = ?, granted_ttl = ?, grant_until = ?, code = ?, note = ? "+
+			"WHERE id = ? AND state = 'pending' AND voted = ?",
+			string(r.State), millis(r.DecidedAt), r.Granted.String(), int64(r.GrantedTTL), millis(r.GrantUntil), string(r.Code), r.Note, r.ID, before)
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			b.out, u.entries = r, b.outcome(r.State)
+			return b.insert(ctx, s, before+1)
+		}
+	}
+	return errors.New("others vote on the same request all the time: try again")
+}
+
+func (b *ballot) admit(r broker.Request) error {
+	same := func(o broker.Vote) bool { return o.By == b.v.By }
+	switch {
+	case r.State != broker.RequestPending || !r.ExpiresAt.After(b.v.At):
+		return fmt.Errorf("request %s: %w", r.ID, broker.ErrDone)
+	case b.v.Digest != r.Digest && (b.v.Approve || b.v.Digest != ""):
+		return fmt.Errorf("request %s: %w", r.ID, broker.ErrStale)
+	case slices.ContainsFunc(r.Votes, same):
+		return fmt.Errorf("request %s: %w", r.ID, broker.ErrExists)
+	}
+	return nil
+}
+
+func (b *ballot) insert(ctx context.Context, s *session, place int) error {
+	v := b.v
+	_, err := s.exec(ctx, "INSERT INTO votes (request_id, voter, place, approve, digest, scope, ttl, code, note, voted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		v.RequestID, v.By, place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At))
+	return err
+}
+
+// outcome drops the entries about a decision that was not made.
+func (b *ballot) outcome(s broker.RequestState) []audit.Entry {
+	return slices.DeleteFunc(slices.Clone(b.entries), func(e audit.Entry) bool {
+		return e.Kind == audit.RequestApproved && s != broker.RequestApproved || e.Kind == audit.RequestDenied && s != broker.RequestDenied
+	})
+}

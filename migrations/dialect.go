@@ -1,0 +1,78 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// Dialect is the kind of database behind a *sql.DB.
+type Dialect string
+
+// Dialects.
+const (
+	Postgres Dialect = "postgres"
+	SQLite   Dialect = "sqlite"
+)
+
+// lockKey is the advisory lock that replicas take in turn; any constant does
+// that nobody else in the database uses.
+const lockKey = 0x656262_6d6967 // "ebbmig"
+
+// words are the statements for which the engines have no common form.
+type words struct {
+	begin  string // a transaction that waits for every other one of Apply
+	lock   string // the first statement in it, or ""
+	exists string // 1 or 0: is there a table meta
+	others string // how many tables of anybody are here
+	insert string
+}
+
+func (d Dialect) words() (words, error) {
+	switch d {
+	case Postgres:
+		return words{
+			begin:  "BEGIN",
+			lock:   fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lockKey),
+			exists: "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = 'meta' AND relkind = 'r' AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = current_schema())",
+			others: "SELECT 0", // a schema may be shared; a clash of names rolls back by itself
+			insert: "INSERT INTO meta (version, name, checksum, applied_at) VALUES ($1, $2, $3, $4)",
+		}, nil
+	case SQLite:
+		return words{
+			begin:  "BEGIN IMMEDIATE",
+			exists: "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'",
+			others: "SELECT count(*) FROM sqlite_master",
+			insert: "INSERT INTO meta (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
+		}, nil
+	}
+	return words{}, fmt.Errorf("unknown database dialect %q", d)
+}
+
+// within runs f in one transaction on one connection. The begin of the dialect
+// is said by hand because database/sql cannot say IMMEDIATE.
+func within(ctx context.Context, db *sql.DB, w words, f func(*sql.Conn) error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, w.begin); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+	}()
+	if w.lock != "" {
+		if _, err := conn.ExecContext(ctx, w.lock); err != nil {
+			return err
+		}
+	}
+	if err := f(conn); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	return err
+}

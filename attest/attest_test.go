@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ebb/attest"
+	"ebb/attest/jose"
 )
 
 func TestSelectorMatch(t *testing.T) {
@@ -64,6 +65,31 @@ func TestReject(t *testing.T) {
 	err := attest.Reject(attest.ReasonUsed, "the ticket has been used", cause)
 	r, ok := errors.AsType[*attest.Rejection](err)
 	if !errors.Is(err, attest.ErrRejected) || !errors.Is(err, cause) || !ok || r.Reason != attest.ReasonUsed || !strings.Contains(err.Error(), "has been used: cause") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFromToken: every reason of the gate is one of ours, and what is not a
+// refusal stays what it is.
+func TestFromToken(t *testing.T) {
+	t.Parallel()
+	known := map[attest.Reason]bool{
+		attest.ReasonMalformed: true, attest.ReasonOversized: true, attest.ReasonType: true, attest.ReasonAlgorithm: true,
+		attest.ReasonKeyUnknown: true, attest.ReasonSignature: true, attest.ReasonIssuer: true, attest.ReasonAudience: true,
+		attest.ReasonExpired: true, attest.ReasonNotYetValid: true, attest.ReasonLifetime: true, attest.ReasonClaims: true,
+	}
+	for _, r := range []jose.Reason{
+		jose.ReasonMalformed, jose.ReasonOversized, jose.ReasonHeader, jose.ReasonType, jose.ReasonAlgorithm, jose.ReasonKey,
+		jose.ReasonKeyUnknown, jose.ReasonSignature, jose.ReasonIssuer, jose.ReasonAudience, jose.ReasonExpired,
+		jose.ReasonNotYetValid, jose.ReasonLifetime, jose.ReasonClaims,
+	} {
+		got, ok := errors.AsType[*attest.Rejection](attest.FromToken(&jose.Error{Reason: r, Public: "p"}))
+		if !ok || !known[got.Reason] || got.Public != "p" {
+			t.Errorf("%s: got %+v", r, got)
+		}
+	}
+	down := errors.New("down")
+	if err := attest.FromToken(down); err != down {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,180 @@
+package attesttest
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/attest/jose"
+)
+
+// Issuer is an OpenID Connect issuer in this process, with a real key endpoint
+// on loopback. It signs whatever a test wants, ES256. Safe for concurrent use.
+type Issuer struct {
+	// URL is iss. JWKSURL is where its keys are.
+	URL     string
+	JWKSURL string
+
+	t     testing.TB
+	clock *Clock
+
+	mu      sync.Mutex
+	keys    []issuerKey // the last one signs
+	made    int
+	fetches int
+	status  int
+}
+
+type issuerKey struct {
+	kid     string
+	private *ecdsa.PrivateKey
+}
+
+// NewIssuer starts an issuer with one key. It stops when the test ends.
+func NewIssuer(t testing.TB, clock *Clock) *Issuer {
+	t.Helper()
+	i := &Issuer{t: t, clock: clock, status: http.StatusOK}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /jwks.json", i.serveKeys)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	i.URL, i.JWKSURL = server.URL, server.URL+"/jwks.json"
+	i.Rotate()
+	return i
+}
+
+func (i *Issuer) serveKeys(w http.ResponseWriter, r *http.Request) {
+	set := i.JWKS()
+	i.mu.Lock()
+	i.fetches++
+	status := i.status
+	i.mu.Unlock()
+	w.Header().Set("Content-Type", "application/jwk-set+json")
+	w.Header().Set("Location", i.URL+"/elsewhere")
+	w.WriteHeader(status)
+	if status == http.StatusOK {
+		w.Write(set) //nolint:errcheck // the client has gone
+	}
+}
+
+// Rotate makes a new signing key. The old ones stay published.
+func (i *Issuer) Rotate() (kid string) {
+	i.t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.made++
+	kid = fmt.Sprintf("key-%d", i.made)
+	i.keys = append(i.keys, issuerKey{kid, k})
+	return kid
+}
+
+// Retire takes all keys but the signing one out of the published set.
+func (i *Issuer) Retire() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.keys = i.keys[len(i.keys)-1:]
+}
+
+// Answer makes the key endpoint answer with a status from now on; 200 is good.
+func (i *Issuer) Answer(status int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.status = status
+}
+
+// Fetches is how often the keys were asked for over HTTP.
+func (i *Issuer) Fetches() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.fetches
+}
+
+// JWKS is the published set.
+func (i *Issuer) JWKS() []byte {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	keys := make([]jose.Key, 0, len(i.keys))
+	for _, k := range i.keys {
+		key, err := jose.NewKey(k.kid, &k.private.PublicKey)
+		if err != nil {
+			i.t.Error(err)
+		}
+		keys = append(keys, key)
+	}
+	b, err := jose.MarshalJWKS(keys...)
+	if err != nil {
+		i.t.Error(err)
+	}
+	return b
+}
+
+// Signer is the signing key and its kid.
+func (i *Issuer) Signer() (crypto.Signer, string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	k := i.keys[len(i.keys)-1]
+	return k.private, k.kid
+}
+
+// Claims are the members of a payload or header. A nil value removes a member
+// that would be there by default.
+type Claims map[string]any
+
+// Token signs iss, sub "workload", iat, exp (5 minutes) and a random jti, changed
+// by claims. There is no aud by default.
+func (i *Issuer) Token(claims Claims) string { i.t.Helper(); return i.TokenWith(nil, claims) }
+
+// TokenWith is Token with a changed header (alg, typ JWT, kid). The signature is
+// ES256 whatever alg says.
+func (i *Issuer) TokenWith(header, claims Claims) string {
+	i.t.Helper()
+	key, kid := i.Signer()
+	now := i.clock.Now()
+	h := Claims{"alg": "ES256", "typ": "JWT", "kid": kid}
+	c := Claims{"iss": i.URL, "sub": "workload", "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "jti": rand.Text()}
+	return Forge(i.t, key.(*ecdsa.PrivateKey), merge(h, header), merge(c, claims))
+}
+
+func merge(base, change Claims) Claims {
+	maps.Copy(base, change)
+	maps.DeleteFunc(base, func(_ string, v any) bool { return v == nil })
+	return base
+}
+
+// Forge signs any header and claims with a P-256 key, however wrong they are.
+func Forge(t testing.TB, key *ecdsa.PrivateKey, header, claims Claims) string {
+	t.Helper()
+	h, err := json.Marshal(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := base64.RawURLEncoding.EncodeToString(h) + "." + base64.RawURLEncoding.EncodeToString(c)
+	sum := sha256.Sum256([]byte(input))
+	r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig := make([]byte, 64)
+	r.FillBytes(sig[:32])
+	s.FillBytes(sig[32:])
+	return input + "." + base64.RawURLEncoding.EncodeToString(sig)
+}

@@ -1,0 +1,366 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/scopes"
+	"ebb/scopes/policy"
+	"ebb/web/client"
+)
+
+func ok(v any) func(http.ResponseWriter, *http.Request, []byte) {
+	return func(w http.ResponseWriter, _ *http.Request, _ []byte) { answer(w, 200, v) }
+}
+
+func TestOperatorToken(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	f, key := newFake(t, "ci", func() time.Time { return now })
+	f.script = ok(broker.Task{ID: "tsk_1"})
+	o := f.operator(t, key)
+	get := func() {
+		t.Helper()
+		if task, err := o.Task(t.Context(), "tsk_1"); err != nil || task.ID != "tsk_1" {
+			t.Fatalf("Task = %v, %v", task.ID, err)
+		}
+	}
+	get()
+	get()
+	if f.tokens != 1 {
+		t.Errorf("%d tokens for two calls, want 1", f.tokens)
+	}
+	form := f.forms[0]
+	if form.Get("grant_type") != "client_credentials" || form.Get("resource") != issuer+"/v1" {
+		t.Errorf("form %v", form)
+	}
+	now = now.Add(569 * time.Second)
+	get()
+	if f.tokens != 1 {
+		t.Error("renewed long before it expired")
+	}
+	now = now.Add(2 * time.Second) // 29 s are left of 600
+	get()
+	if f.tokens != 2 {
+		t.Error("not renewed shortly before it expired")
+	}
+}
+
+// One fetch serves everybody who waits for it, and giving up does not wait.
+func TestOperatorTokenShared(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	f.script = ok(broker.Task{})
+	o := f.operator(t, key)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if _, err := o.Task(t.Context(), "x"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if f.tokens != 1 {
+		t.Errorf("%d tokens, want 1", f.tokens)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := o.Task(ctx, "x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled call: %v", err)
+	}
+}
+
+// A45, A47: a nonce that is asked for is used once at once, and kept.
+func TestOperatorNonce(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	f.script = ok(broker.Task{})
+	f.nonce = "nonce-1"
+	o := f.operator(t, key)
+	for range 3 {
+		if _, err := o.Task(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.asked != 2 { // once at the token endpoint, once at /v1
+		t.Errorf("asked for a nonce %d times, want 2", f.asked)
+	}
+	f.nonce = "nonce-2"
+	if _, err := o.Task(t.Context(), "x"); err != nil || f.asked != 3 {
+		t.Errorf("after a new nonce: %v, asked %d times", err, f.asked)
+	}
+}
+
+// A server that always wants another nonce is not a loop.
+func TestOperatorNonceForEver(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("DPoP-Nonce", fmt.Sprint("n", n.Add(1)))
+		answer(w, 400, map[string]any{"error": "use_dpop_nonce"})
+	}))
+	defer srv.Close()
+	key, _ := newKey(t)
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: srv.URL}, ClientID: "ci", Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Task(t.Context(), "x"); !client.IsKind(err, broker.UseNonce) || n.Load() != 2 {
+		t.Errorf("%v after %d calls, want use_dpop_nonce after 2", err, n.Load())
+	}
+}
+
+func TestOperatorExpiredToken(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	f.script = ok(broker.Task{})
+	f.revoked["token-1"] = true
+	o := f.operator(t, key)
+	if _, err := o.Task(t.Context(), "x"); err != nil || f.tokens != 2 {
+		t.Errorf("%v after %d tokens, want success with the second", err, f.tokens)
+	}
+	f.revoked["token-2"], f.revoked["token-3"] = true, true
+	if _, err := o.Task(t.Context(), "x"); !client.IsKind(err, "invalid_token") || f.tokens != 3 {
+		t.Errorf("%v after %d tokens, want invalid_token after 3", err, f.tokens)
+	}
+}
+
+// URL is where ebb is reached; what is signed names the issuer.
+func TestOperatorBehindForward(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	f.script = ok(broker.Task{ID: "tsk_1"})
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: issuer + "/", URL: srv.URL}, ClientID: "ci", Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Task(t.Context(), "tsk_1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	set := scopes.MustParseSet("orders:eu/42:read")
+	type op = *client.Operator
+	for _, tc := range []struct {
+		name string
+		do   func(context.Context, op) error
+		want string
+	}{
+		{"OpenTask", func(ctx context.Context, o op) error {
+			_, _, err := o.OpenTask(ctx, broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 60, Ceiling: set, Expect: broker.Expect{Attestor: "enroll"}, Ticket: true})
+			return err
+		}, `POST /v1/tasks {"name":"n","kind":"k","owner":"o","ttl_seconds":60,"ceiling":"orders:eu/42:read","sandbox":{"attestor":"enroll"},"ticket":true}`},
+		{"Tasks", func(ctx context.Context, o op) error {
+			_, err := o.Tasks(ctx, broker.TaskFilter{State: "open", Open: true, Owner: "a b", Runner: "r", Kind: "k", Page: broker.Page{After: "tsk_0", Limit: 5, Desc: true}})
+			return err
+		}, `GET /v1/tasks?after=tsk_0&kind=k&limit=5&open=true&order=desc&owner=a+b&runner=r&state=open`},
+		{"Tasks, everything", func(ctx context.Context, o op) error { _, err := o.Tasks(ctx, broker.TaskFilter{}); return err }, `GET /v1/tasks`},
+		{"Task", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "tsk_1"); return err }, `GET /v1/tasks/tsk_1`},
+		{"hostile id", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "../x?y#z/"); return err }, `GET /v1/tasks/..%2Fx%3Fy%23z%2F`},
+		{"Heartbeat", func(ctx context.Context, o op) error { _, err := o.Heartbeat(ctx, "t"); return err }, `POST /v1/tasks/t/heartbeat`},
+		{"Pause", func(ctx context.Context, o op) error { _, err := o.Pause(ctx, "t", "why"); return err }, `POST /v1/tasks/t/pause {"reason":"why"}`},
+		{"Resume", func(ctx context.Context, o op) error { _, err := o.Resume(ctx, "t"); return err }, `POST /v1/tasks/t/resume`},
+		{"Complete", func(ctx context.Context, o op) error { _, err := o.Complete(ctx, "t"); return err }, `POST /v1/tasks/t/complete`},
+		{"Stop", func(ctx context.Context, o op) error { _, err := o.Stop(ctx, "t", "bad"); return err }, `POST /v1/tasks/t/stop {"reason":"bad"}`},
+		{"Requests", func(ctx context.Context, o op) error {
+			_, err := o.Requests(ctx, broker.RequestFilter{TaskID: "t", Owner: "o", State: "pending", Group: "g", Since: at})
+			return err
+		}, `GET /v1/requests?group=g&owner=o&since=2026-11-20T12%3A00%3A00Z&state=pending&task_id=t`},
+		{"Request", func(ctx context.Context, o op) error { _, err := o.Request(ctx, "r"); return err }, `GET /v1/requests/r`},
+		{"Approve", func(ctx context.Context, o op) error {
+			_, err := o.Approve(ctx, "r", broker.Verdict{Approve: true, Digest: "d"})
+			return err
+		}, `POST /v1/requests/r/approve {"digest":"d"}`},
+		{"Approve narrower", func(ctx context.Context, o op) error {
+			_, err := o.Approve(ctx, "r", broker.Verdict{Digest: "d", Scopes: set, TTL: 60, Note: "n"})
+			return err
+		}, `POST /v1/requests/r/approve {"digest":"d","scope":"orders:eu/42:read","ttl_seconds":60,"note":"n"}`},
+		{"Deny", func(ctx context.Context, o op) error {
+			_, err := o.Deny(ctx, "r", broker.Verdict{Code: broker.TooBroad, Note: "n"})
+			return err
+		}, `POST /v1/requests/r/deny {"code":"too_broad","note":"n"}`},
+		{"Leases", func(ctx context.Context, o op) error {
+			_, err := o.Leases(ctx, broker.LeaseFilter{TaskID: "t", Owner: "o", Sandbox: "s", Provider: "p", State: "live", From: at, To: at})
+			return err
+		}, `GET /v1/leases?from=2026-11-20T12%3A00%3A00Z&owner=o&provider=p&sandbox=s&state=live&task_id=t&to=2026-11-20T12%3A00%3A00Z`},
+		{"Lease", func(ctx context.Context, o op) error { _, err := o.Lease(ctx, "l"); return err }, `GET /v1/leases/l`},
+		{"RevokeLease", func(ctx context.Context, o op) error { _, err := o.RevokeLease(ctx, "l", "leaked"); return err }, `POST /v1/leases/l/revoke {"reason":"leaked"}`},
+		{"Checkpoints", func(ctx context.Context, o op) error { _, err := o.Checkpoints(ctx); return err }, `GET /v1/audit/checkpoints`},
+		{"Explain", func(ctx context.Context, o op) error { _, err := o.Explain(ctx, policy.Query{Scopes: set}); return err },
+			`POST /v1/policy/explain {"query":` + explained(t, set) + `}`},
+		{"Policy", func(ctx context.Context, o op) error { _, err := o.Policy(ctx); return err }, `GET /v1/policy`},
+		{"Revocations", func(ctx context.Context, o op) error { _, err := o.Revocations(ctx, "c 1", 25*time.Second); return err }, `GET /v1/revocations?cursor=c+1&wait_seconds=25`},
+	} {
+		f, key := newFake(t, "ci", time.Now)
+		f.script = ok(map[string]any{})
+		if err := tc.do(t.Context(), f.operator(t, key)); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		got := f.calls[0]
+		gotHead, gotBody, _ := strings.Cut(got, " {")
+		wantHead, wantBody, _ := strings.Cut(tc.want, " {")
+		if gotHead != wantHead || !sameJSON([]byte("{"+gotBody), []byte("{"+wantBody)) {
+			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+func explained(t *testing.T, set scopes.Set) string {
+	t.Helper()
+	b, err := policy.Query{Scopes: set}.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	o := f.operator(t, key)
+	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		answer(w, 201, map[string]any{"task": map[string]any{"id": "tsk_1"}, "ticket": "ebb_tkt_x", "ticket_expires_at": "2026-11-20T12:00:00Z", "later_member": 1})
+	}
+	task, ticket, err := o.OpenTask(t.Context(), broker.TaskSpec{})
+	if err != nil || task.ID != "tsk_1" || ticket == nil || ticket.Ticket.Reveal() != "ebb_tkt_x" || ticket.ExpiresAt.IsZero() {
+		t.Errorf("OpenTask = %v %v %v", task.ID, ticket, err)
+	}
+	if s := fmt.Sprintf("%v %+v", ticket, *ticket); strings.Contains(s, "ebb_tkt") {
+		t.Errorf("a ticket prints itself: %s", s)
+	}
+	f.script = ok(map[string]any{"items": []any{map[string]any{"id": "lse_1"}}, "next": "lse_1"})
+	if list, err := o.Leases(t.Context(), broker.LeaseFilter{}); err != nil || len(list.Items) != 1 || list.Next != "lse_1" {
+		t.Errorf("Leases = %v, %v", list, err)
+	}
+	f.script = ok(map[string]any{"events": []any{map[string]any{"task_id": "tsk_1", "at": "2026-11-20T12:00:00Z", "until": "2026-11-20T13:00:00Z"}}, "cursor": "c", "max_age_seconds": 10})
+	if feed, err := o.Revocations(t.Context(), "", 0); err != nil || feed.Events[0].TaskID != "tsk_1" || feed.Cursor != "c" || feed.MaxAge != 10 {
+		t.Errorf("Revocations = %v, %v", feed, err)
+	}
+	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(200) }
+	if _, err := o.Ticket(t.Context(), "t"); err == nil {
+		t.Error("an empty answer passed for a ticket")
+	}
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	o := f.operator(t, key)
+	chain, err := audit.NewChain("w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	for i := range 3 {
+		e := audit.Entry{At: time.UnixMilli(1_800_000_000_000 + int64(i)).UTC(), Kind: "lease.issued", Actor: "ebb", Data: []byte(`{"n":1}`)}
+		if err := chain.Link(&e); err != nil {
+			t.Fatal(err)
+		}
+		b, err := e.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(b, '\n'))
+	}
+	export := lines.String() + `{"checkpoint":{"at":"2026-11-20T12:00:00Z","heads":{},"jws":"x"}}` + "\n"
+	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
+		_, _ = io.WriteString(w, export)
+	}
+	filter := broker.EntryFilter{TaskID: "t", LeaseID: "l", RequestID: "r", Kind: "lease.", Actor: "a", Writer: "w", AfterSeq: 3, Limit: 7, Desc: true}
+	n := 0
+	for e, err := range o.Audit(t.Context(), filter) {
+		if err != nil || e.Kind != "lease.issued" || audit.Sum(e) != e.Hash {
+			t.Errorf("entry %+v, %v", e, err)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Errorf("%d entries, want 3", n)
+	}
+	if want := "GET /v1/audit?actor=a&after_seq=3&format=jsonl&kind=lease.&lease_id=l&limit=7&order=desc&request_id=r&task_id=t&writer=w"; f.calls[0] != want {
+		t.Errorf("got %s\nwant %s", f.calls[0], want)
+	}
+	var out strings.Builder
+	if err := o.Export(t.Context(), broker.EntryFilter{}, &out); err != nil || out.String() != export {
+		t.Errorf("export differs: %v", err)
+	}
+	for range o.Audit(t.Context(), filter) {
+		break // stopping early is no leak: the race detector and the fake see to it
+	}
+	export = "{\"broken\n"
+	for _, err := range o.Audit(t.Context(), filter) {
+		if err == nil {
+			t.Error("a broken line passed")
+		}
+	}
+}
+
+// A cut export is an error, never a shorter record.
+func TestExportCut(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.Header().Set("Content-Type", "application/jsonl")
+		_, _ = io.WriteString(w, "{}\n")
+		_ = http.NewResponseController(w).Flush()
+		f.mu.Unlock() // the server unwinds past the deferred unlock
+		defer f.mu.Lock()
+		panic(http.ErrAbortHandler)
+	}
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: issuer, URL: srv.URL}, ClientID: "ci", Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Export(t.Context(), broker.EntryFilter{}, io.Discard); err == nil {
+		t.Error("a cut export passed")
+	}
+}
+
+func TestNewOperatorRefuses(t *testing.T) {
+	t.Parallel()
+	key, _ := newKey(t)
+	for name, c := range map[string]client.OperatorConfig{
+		"no key":         {Config: client.Config{Issuer: issuer}, ClientID: "x"},
+		"no name":        {Config: client.Config{Issuer: issuer}, Key: key},
+		"no issuer":      {ClientID: "x", Key: key},
+		"plain http":     {Config: client.Config{Issuer: "http://ebb.test"}, ClientID: "x", Key: key},
+		"plain http URL": {Config: client.Config{Issuer: issuer, URL: "http://10.0.0.1:8420"}, ClientID: "x", Key: key},
+		"trick host":     {Config: client.Config{Issuer: "http://127.0.0.1.evil.test"}, ClientID: "x", Key: key},
+		"localhost.evil": {Config: client.Config{Issuer: "http://localhost.evil.test"}, ClientID: "x", Key: key},
+		"user":           {Config: client.Config{Issuer: "https://u:p@ebb.test"}, ClientID: "x", Key: key},
+		"query":          {Config: client.Config{Issuer: "https://ebb.test?x"}, ClientID: "x", Key: key},
+		"scheme":         {Config: client.Config{Issuer: "ftp://ebb.test"}, ClientID: "x", Key: key},
+		"relative":       {Config: client.Config{Issuer: "ebb.test"}, ClientID: "x", Key: key},
+	} {
+		if _, err := client.NewOperator(c); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	for _, good := range []string{"https://ebb.test/path", "http://127.0.0.1:8420", "http://[::1]:8420/", "http://localhost:1"} {
+		if _, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: good}, ClientID: "x", Key: key}); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+}

@@ -79,7 +79,10 @@ func (b *Broker) admit(ctx context.Context, taskID string, p Possession, fault K
 		a.Rates = b.rates(taskID, g)
 	}
 	live, err := b.cfg.Ledger.Admit(ctx, a)
-	if err == nil && !seen {
+	over := func() bool {
+		return live.State == TaskClosed || !b.now().Before(live.Deadline) || b.tombs.has(taskID, b.now())
+	}
+	if err == nil && !seen && !over() {
 		g = budget{live.Owner, live.Caps.MintsPerMinute}
 		b.budgets.Add(taskID, g)
 		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(taskID, g)})
@@ -98,7 +101,7 @@ func (b *Broker) admit(ctx context.Context, taskID string, p Possession, fault K
 	default:
 		return Live{}, unavailable(err)
 	}
-	if live.State == TaskClosed || !b.now().Before(live.Deadline) || b.tombs.has(taskID, b.now()) {
+	if over() {
 		return Live{}, E(fault, "The task is complete. Nothing mints for it again.", ErrTaskClosed)
 	}
 	return live, nil

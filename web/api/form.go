@@ -223,7 +223,7 @@ func (f *form) set(p param, value string) error {
 
 func visible(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] > 0x7e {
+		if s[i]-0x20 > 0x7e-0x20 {
 			return false
 		}
 	}
@@ -233,23 +233,19 @@ func visible(s string) bool {
 // unescape decodes one name or value. ok is false for a bad escape, a raw byte
 // that a form never has, NUL, or bytes that are not UTF-8.
 func unescape(s string) (out string, ok bool) {
-	plain := true
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '%' || c == '+':
-			plain = false
-		case c <= 0x20 || c >= 0x7f:
-			return "", false
-		}
+	if !raw(s) {
+		return "", false
 	}
-	if plain {
+	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s, true
 	}
 	b := make([]byte, 0, len(s))
+	ascii := true
 	for i := 0; i < len(s); i++ {
-		switch s[i] {
+		c := s[i]
+		switch c {
 		case '+':
-			b = append(b, ' ')
+			c = ' '
 		case '%':
 			if i+2 >= len(s) {
 				return "", false
@@ -258,13 +254,23 @@ func unescape(s string) (out string, ok bool) {
 			if hi < 0 || lo < 0 || hi|lo == 0 {
 				return "", false
 			}
-			b = append(b, byte(hi<<4|lo))
+			c = byte(hi<<4 | lo)
+			ascii = ascii && c < 0x80
 			i += 2
-		default:
-			b = append(b, s[i])
+		}
+		b = append(b, c)
+	}
+	return string(b), ascii || utf8.Valid(b)
+}
+
+// raw reports text that a form may hold unescaped.
+func raw(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i]-0x21 > 0x7e-0x21 {
+			return false
 		}
 	}
-	return string(b), utf8.Valid(b)
+	return true
 }
 
 func hexDigit(c byte) int {

@@ -34,13 +34,12 @@ func (l Limits) withDefaults() Limits {
 // Unverified is a token that passed the gate. Nothing in it is true yet: use it
 // to choose a configured verifier, never to decide.
 type Unverified struct {
-	header    Header
 	claims    *Claims
 	signature []byte
 }
 
 // Header returns the header. It is not authenticated.
-func (u *Unverified) Header() Header { return u.header }
+func (u *Unverified) Header() Header { return u.claims.Header }
 
 // Claims returns the claims. They are not authenticated.
 func (u *Unverified) Claims() *Claims { return u.claims }
@@ -60,8 +59,8 @@ func Parse(token string, lim Limits) (*Unverified, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.payload, c.signingInput = p.payload, p.signingInput
-	return &Unverified{header: p.header, claims: c, signature: p.signature}, nil
+	c.Header, c.payload, c.signingInput = p.header, p.payload, p.signingInput
+	return &Unverified{claims: c, signature: p.signature}, nil
 }
 
 // parts is a compact JWS after the first half of the gate, which does not care

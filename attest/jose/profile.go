@@ -48,7 +48,8 @@ func (p Profile) allows(a Alg) bool {
 
 // check is everything about a token that needs no key. It runs before the
 // signature, because it is cheaper.
-func (p Profile) check(h Header, c *Claims, now time.Time) error {
+func (p Profile) check(c *Claims, now time.Time) error {
+	h := c.Header
 	if !p.allows(h.Alg) {
 		return refuse(ReasonAlgorithm, "the signature algorithm of the token is not accepted here")
 	}

@@ -28,19 +28,17 @@ func Verify(token string, p Profile, keys KeySource, now time.Time) (*Claims, er
 
 // Verify is the second half of the function Verify.
 func (u *Unverified) Verify(p Profile, keys KeySource, now time.Time) (*Claims, error) {
-	if err := p.check(u.header, u.claims, now); err != nil {
+	if err := p.check(u.claims, now); err != nil {
 		return nil, err
 	}
-	k, err := keys(u.header)
+	k, err := keys(u.claims.Header)
 	if err != nil {
 		return nil, err
 	}
-	if err := k.verify(u.header.Alg, u.claims.signingInput, u.signature); err != nil {
+	if err := k.verify(u.claims.Header.Alg, u.claims.signingInput, u.signature); err != nil {
 		return nil, err
 	}
-	c := *u.claims
-	c.Header = u.header
-	return &c, nil
+	return u.claims, nil
 }
 
 func (k Key) verify(a Alg, signingInput string, sig []byte) error {

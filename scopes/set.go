@@ -72,8 +72,11 @@ func MustParseSet(text string) Set {
 
 // canonical sorts, deduplicates and minimises members in place. ok is false when more than MaxScopes remain.
 func canonical(members []Scope) (kept []Scope, ok bool) {
-	if len(members) == 0 {
+	switch len(members) {
+	case 0:
 		return nil, true
+	case 1:
+		return members, true
 	}
 	// Wider ones first: then a member can only be covered by one that is already kept, and a hostile product of
 	// patterns is given up after MaxScopes comparisons a member instead of a quadratic number.

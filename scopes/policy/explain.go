@@ -1,0 +1,101 @@
+package policy
+
+import (
+	"fmt"
+
+	"ebb/scopes"
+)
+
+// Explanation is a decision with every policy's part in it.
+type Explanation struct {
+	Decision Decision           `json:"decision"`
+	Scopes   []ScopeExplanation `json:"scopes"` // one per asked scope, in order
+}
+
+// ScopeExplanation is the judgement of one asked scope.
+type ScopeExplanation struct {
+	Scope    scopes.Scope `json:"scope"`
+	Effect   Effect       `json:"effect"`
+	Policies []Verdict    `json:"policies"` // all of them, sorted by ID
+}
+
+// Verdict is what one policy says about one scope.
+type Verdict struct {
+	ID      string `json:"id"`
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Effect  string `json:"effect"`  // "permit", "ask" (a permit with @ask) or "forbid"
+	Matches string `json:"matches"` // "yes", "no", or "maybe": it holds for a part of the pattern, or that is not known
+	Decides bool   `json:"decides"` // it is one of the policies that determine the scope's effect
+	Reason  string `json:"reason"`
+}
+
+// Explain judges the query like [Set.Decide] and says what each policy contributed, and if nothing, which of its clauses
+// did not hold. Errors are those of Decide.
+func (s *Set) Explain(q Query) (Explanation, error) {
+	decision, err := s.Decide(q)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{Decision: decision}
+	r := newRequest(q)
+	for _, scope := range q.Scopes.Scopes() {
+		r.aim(scope)
+		v, err := s.judge(r)
+		if err != nil {
+			return Explanation{}, err
+		}
+		part := ScopeExplanation{Scope: scope, Effect: v.effect, Policies: []Verdict{}}
+		deciding := map[string]bool{}
+		for _, rule := range v.rules {
+			deciding[rule.id] = true
+		}
+		if s != nil {
+			for _, rule := range s.rules {
+				verdict, err := r.explain(rule, deciding[rule.id])
+				if err != nil {
+					return Explanation{}, err
+				}
+				part.Policies = append(part.Policies, verdict)
+			}
+		}
+		e.Scopes = append(e.Scopes, part)
+	}
+	return e, nil
+}
+
+func (r *request) explain(rule *rule, decides bool) (Verdict, error) {
+	v := Verdict{ID: rule.id, File: rule.at.file, Line: rule.at.line, Effect: "permit", Decides: decides}
+	switch {
+	case rule.forbid:
+		v.Effect = "forbid"
+	case rule.ask != nil:
+		v.Effect = "ask"
+	}
+	result, open := yes, ""
+	for _, c := range rule.clauses {
+		t, err := r.holds(c.cond)
+		if err != nil {
+			return Verdict{}, fmt.Errorf("policy %s, %s: %w", rule.id, c.name, err)
+		}
+		if t == no {
+			v.Matches, v.Reason = no.String(), fmt.Sprintf("its %s does not hold", c.name)
+			return v, nil
+		}
+		if t == maybe && open == "" {
+			result, open = maybe, c.name
+		}
+	}
+	v.Matches = result.String()
+	switch {
+	case result == maybe && rule.forbid:
+		v.Reason = fmt.Sprintf("its %s may hold for a part of the pattern, and that is enough for a forbid", open)
+	case result == maybe:
+		v.Reason = fmt.Sprintf("its %s may not hold for all of the pattern, and a permit has to", open)
+	case decides:
+		v.Reason = "all its clauses hold"
+	default:
+		v.Reason = "all its clauses hold, but a forbid or a permit that asks nobody decides"
+	}
+	return v, nil
+}

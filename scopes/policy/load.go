@@ -1,0 +1,278 @@
+package policy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+)
+
+// The limits of what Load takes.
+const (
+	maxFileBytes = 256 << 10
+	maxPolicies  = 1000
+	maxNesting   = 64 // brackets within brackets: the Cedar parser recurses without a limit of its own
+)
+
+// Set is a loaded, validated and immutable set of policies, safe for concurrent use. The zero Set has none: it denies.
+type Set struct {
+	rules   []*rule // sorted by id
+	version string
+}
+
+// rule is one policy with its annotations and its three-valued form.
+type rule struct {
+	id, why   string
+	at        place
+	forbid    bool
+	ask       []string // groups; nil when nobody needs to agree
+	quorum    int
+	maxTTL    time.Duration // 0 = unlimited
+	egress    bool
+	policy    *cedar.Policy
+	clauses   []clause
+	scope     []*node  // the action and resource clauses that compare with names; unlike conditions they cannot fail
+	resources []target // that the policy names, with their providers, for finding what to ask instead
+	actions   []string // that the policy names
+}
+
+type place struct {
+	file string
+	line int
+}
+
+// Problem is one reason why policies were not loaded.
+type Problem struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // 1-based; 0 = the file as a whole
+	Text string `json:"problem"`
+}
+
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return p.File + ": " + p.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+}
+
+// LoadError lists everything that is wrong with the files, sorted by file and line.
+type LoadError struct {
+	Problems []Problem
+}
+
+func (e *LoadError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return "policy: not loaded:\n" + strings.Join(lines, "\n")
+}
+
+// LoadDir loads every `*.cedar` file at the top of fsys. None at all is an error: a policy directory that went missing
+// must not pass for a decision to have no policies.
+func LoadDir(fsys fs.FS) (*Set, error) {
+	names, err := fs.Glob(fsys, "*.cedar")
+	if err != nil {
+		return nil, fmt.Errorf("policy: list policy files: %w", err)
+	}
+	files := map[string][]byte{}
+	var failed []error
+	for _, name := range names {
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("policy: read %s: %w", name, err))
+			continue
+		}
+		files[name] = text
+	}
+	if len(failed) > 0 {
+		return nil, errors.Join(failed...)
+	}
+	return Load(files)
+}
+
+// Load parses and validates policies, by file name. It loads all or nothing: the error is a *[LoadError] with every
+// problem found. There must be at least one policy; to deny everything, write a forbid.
+func Load(files map[string][]byte) (*Set, error) {
+	check, err := newChecker()
+	if err != nil {
+		return nil, err
+	}
+	var rules []*rule
+	var problems []Problem
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		list, problem := parseFile(name, files[name])
+		if problem != nil {
+			problems = append(problems, *problem)
+		}
+		if len(rules)+len(list) > maxPolicies {
+			problems = append(problems, Problem{File: name, Text: fmt.Sprintf("more than %d policies in all", maxPolicies)})
+			break
+		}
+		for _, policy := range list {
+			r, texts := newRule(check, name, policy)
+			for _, text := range texts {
+				problems = append(problems, Problem{File: name, Line: r.at.line, Text: text})
+			}
+			rules = append(rules, r)
+		}
+	}
+	problems = append(problems, duplicates(rules)...)
+	if len(rules) == 0 && len(problems) == 0 {
+		problems = append(problems, Problem{File: "policies", Text: "no policy in any file; to deny everything, write a forbid"})
+	}
+	if len(problems) > 0 {
+		slices.SortStableFunc(problems, func(a, b Problem) int {
+			return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+		})
+		return nil, &LoadError{Problems: problems}
+	}
+	slices.SortFunc(rules, func(a, b *rule) int { return strings.Compare(a.id, b.id) })
+	return &Set{rules: rules, version: digest(rules)}, nil
+}
+
+// Version is the hex SHA-256 of what the policies mean to the reader: their canonical Cedar text by id, and the schema.
+// Comments, layout and file names do not change it. The zero Set has version "".
+func (s *Set) Version() string {
+	if s == nil {
+		return ""
+	}
+	return s.version
+}
+
+// Len is the number of policies.
+func (s *Set) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.rules)
+}
+
+func digest(rules []*rule) string {
+	h := sha256.New()
+	part := func(b []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b)))) // lengths, so that no two lists join to the same text
+		h.Write(b)
+	}
+	part([]byte("ebb policy set v1"))
+	part([]byte(schemaText))
+	for _, r := range rules {
+		part(r.policy.MarshalCedar())
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func parseFile(name string, text []byte) (cedar.PolicyList, *Problem) {
+	switch {
+	case len(text) > maxFileBytes:
+		return nil, &Problem{File: name, Text: fmt.Sprintf("larger than %d bytes", maxFileBytes)}
+	case !utf8.Valid(text):
+		return nil, &Problem{File: name, Text: "not UTF-8"}
+	}
+	if line := tooDeep(text); line > 0 {
+		return nil, &Problem{File: name, Line: line, Text: fmt.Sprintf("brackets nested more than %d deep", maxNesting)}
+	}
+	list, err := cedar.NewPolicyListFromBytes(name, text)
+	if err != nil {
+		return nil, syntaxProblem(name, err)
+	}
+	return list, nil
+}
+
+// syntaxProblem takes the line out of the parser's text, which is the only place that has it.
+func syntaxProblem(name string, err error) *Problem {
+	text := strings.TrimPrefix(err.Error(), "parser error: ")
+	problem := &Problem{File: name, Text: text}
+	_, rest, found := strings.Cut(text, "<input>:")
+	var line, column int
+	if found {
+		if n, _ := fmt.Sscanf(rest, "%d:%d", &line, &column); n == 2 {
+			problem.Line = line
+			place := fmt.Sprintf("<input>:%d:%d", line, column)
+			problem.Text = strings.Replace(text, place, fmt.Sprintf("column %d", column), 1)
+		}
+	}
+	return problem
+}
+
+// tooDeep returns the line on which brackets are nested beyond maxNesting, or 0. Strings and comments do not count.
+func tooDeep(text []byte) int {
+	line, depth := 1, 0
+	quoted, comment := false, false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\n':
+			line++
+			comment = false
+		case comment:
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '/' && i+1 < len(text) && text[i+1] == '/':
+			comment = true
+		case c == '(' || c == '[' || c == '{':
+			if depth++; depth > maxNesting {
+				return line
+			}
+		case c == ')' || c == ']' || c == '}':
+			depth--
+		}
+	}
+	return 0
+}
+
+func duplicates(rules []*rule) (problems []Problem) {
+	first := map[string]place{}
+	for _, r := range rules {
+		before, seen := first[r.id]
+		switch {
+		case r.id == "":
+		case seen:
+			problems = append(problems, Problem{File: r.at.file, Line: r.at.line,
+				Text: fmt.Sprintf("@id(%q) is already used at %s:%d", r.id, before.file, before.line)})
+		default:
+			first[r.id] = r.at
+		}
+	}
+	return problems
+}
+
+// newRule reads one parsed policy; the rule is complete only when no problem is returned.
+func newRule(check *checker, file string, policy *cedar.Policy) (*rule, []string) {
+	tree := (*ast.Policy)(policy.AST())
+	r := &rule{
+		at:     place{file, policy.Position().Line},
+		forbid: policy.Effect() == cedar.Forbid,
+		policy: policy,
+	}
+	texts := r.annotate(tree.Annotations)
+	names, more := readNames(tree)
+	texts = append(texts, more...)
+	texts = append(texts, check.problems(tree, names.actions)...)
+	if len(texts) > 0 {
+		return r, texts
+	}
+	r.resources, r.actions = names.resources, names.actions
+	r.clauses = compile(tree)
+	for _, c := range r.clauses {
+		op := c.cond.op
+		if (c.name == "action" || c.name == "resource") && (op == opWithin || op == opIs || op == opVerb) {
+			r.scope = append(r.scope, c.cond)
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Recorded is a query of the past and what was decided then, as the audit log keeps them.
+type Recorded struct {
+	Query    Query    `json:"query"`
+	Decision Decision `json:"decision"`
+}
+
+// Change is a recorded query that the draft would decide differently.
+type Change struct {
+	Index int      `json:"index"` // into the recorded queries
+	Query Query    `json:"query"`
+	Was   Decision `json:"was"`
+	Now   Decision `json:"now"`
+	Error string   `json:"error,omitempty"` // the draft cannot judge it; Now denies
+	Wider bool     `json:"wider"`           // the draft grants more, longer, more directly, or with fewer people
+	Diff  []string `json:"diff"`            // one line per difference
+}
+
+// Replay says what would have changed had the draft been in force: the dry run of a policy change. Versions, ids of
+// policies and their texts alone are no change.
+func Replay(draft *Set, recorded []Recorded) []Change {
+	var changes []Change
+	for i, past := range recorded {
+		now, err := draft.Decide(past.Query)
+		c := Change{Index: i, Query: past.Query, Was: past.Decision, Now: now}
+		if err != nil {
+			c.Error = err.Error()
+			c.Diff = []string{"the draft cannot judge it: " + c.Error}
+		} else {
+			c.Diff = differences(past.Decision, now)
+			c.Wider = wider(past.Decision, now)
+		}
+		if len(c.Diff) > 0 {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+func differences(was, now Decision) (diff []string) {
+	compare := func(what, was, now string) {
+		if was != now {
+			diff = append(diff, fmt.Sprintf("%s: %s -> %s", what, orNone(was), orNone(now)))
+		}
+	}
+	compare("effect", was.Effect.String(), now.Effect.String())
+	compare("scopes", was.Scopes.String(), now.Scopes.String())
+	compare("ttl", was.TTL.String(), now.TTL.String())
+	compare("ask", was.Ask.needs(), now.Ask.needs())
+	compare("deliver", was.Deliver, now.Deliver)
+	compare("would_allow", was.WouldAllow.String(), now.WouldAllow.String())
+	compare("denied", was.Denied.String(), now.Denied.String())
+	return diff
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// needs is who has to agree, without the ids of the policies that say so.
+func (a *Approval) needs() string {
+	if a == nil {
+		return ""
+	}
+	parts := make([]string, len(a.Rules))
+	for i, r := range a.Rules {
+		parts[i] = fmt.Sprintf("%d of %s", r.Quorum, strings.Join(r.Groups, ", "))
+	}
+	return strings.Join(distinct(parts), " and ")
+}
+
+// wider errs on the side of saying so: whoever reviews a draft looks at these first.
+func wider(was, now Decision) bool {
+	if was.Effect != now.Effect {
+		return now.Effect > was.Effect
+	}
+	return !was.Scopes.Covers(now.Scopes) ||
+		now.TTL > was.TTL ||
+		was.Deliver == DeliveryEgress && now.Deliver == DeliveryToken ||
+		now.Effect == Ask && was.Ask.needs() != now.Ask.needs() ||
+		!was.WouldAllow.Covers(now.WouldAllow)
+}

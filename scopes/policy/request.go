@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"ebb/scopes"
+)
+
+// request is one query as Cedar sees it, ready for each of its scopes in turn. It is the entity store of its evaluation.
+type request struct {
+	principal, task cedar.Entity
+	resource        cedar.Entity
+	context         cedar.RecordMap
+	cedar           cedar.Request
+
+	provider  string
+	verb      string
+	pattern   []string // segments of the scope's resource
+	openPath  bool     // the resource is a pattern
+	openVerb  bool     // the action is any
+	isPattern bool
+}
+
+// Get makes a request a cedar.EntityGetter.
+func (r *request) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
+	for _, e := range []*cedar.Entity{&r.resource, &r.principal, &r.task} {
+		if e.UID == uid {
+			return *e, true
+		}
+	}
+	return cedar.Entity{}, false
+}
+
+func newRequest(q Query) *request {
+	attestor := cedar.NewEntityUID(typeAttestor, cedar.String(q.Sandbox.Attestor))
+	taint := make([]cedar.Value, len(q.Taint))
+	for i, mark := range q.Taint {
+		taint[i] = cedar.String(mark)
+	}
+	r := &request{
+		principal: cedar.Entity{
+			UID:     cedar.NewEntityUID(typeSandbox, cedar.String(q.Sandbox.ID)),
+			Parents: cedar.NewEntityUIDSet(attestor),
+			Attributes: cedar.NewRecord(cedar.RecordMap{
+				"attestor": cedar.String(q.Sandbox.Attestor),
+				"evidence": cedar.String(q.Sandbox.Evidence),
+				"subject":  cedar.String(q.Sandbox.Subject),
+			}),
+			Tags: tags(q.Sandbox.Selectors),
+		},
+		task: cedar.Entity{
+			UID: cedar.NewEntityUID(typeTask, cedar.String(q.Task.ID)),
+			Attributes: cedar.NewRecord(cedar.RecordMap{
+				"kind":  cedar.String(q.Task.Kind),
+				"owner": cedar.String(q.Task.Owner),
+				"name":  cedar.String(q.Task.Name),
+				"age":   cedar.Long(seconds(q.Task.Age)),
+			}),
+			Tags: tags(q.Task.Labels),
+		},
+	}
+	r.context = cedar.RecordMap{
+		"task":     r.task.UID,
+		"tool":     cedar.String(q.Tool),
+		"ttl":      cedar.Long(seconds(q.TTL)),
+		"binding":  cedar.String(q.Binding),
+		"delivery": cedar.String(q.Delivery),
+		"record": cedar.NewRecord(cedar.RecordMap{
+			"denials":    cedar.Long(q.Record.Denials),
+			"violations": cedar.Long(q.Record.Violations),
+		}),
+		"taint": cedar.NewSet(taint...),
+	}
+	r.cedar.Principal = r.principal.UID
+	return r
+}
+
+func tags(m map[string]string) cedar.Record {
+	record := make(cedar.RecordMap, len(m))
+	for k, v := range m {
+		record[cedar.String(k)] = cedar.String(v)
+	}
+	return cedar.NewRecord(record)
+}
+
+// aim points the request at one scope. For a pattern the path, the depth and the "*" action are placeholders: no
+// expression that reads them is evaluated (see dependsOn).
+func (r *request) aim(s scopes.Scope) {
+	path := s.Resource()
+	r.provider, r.pattern, r.verb = s.Provider(), s.Segments(), s.Action()
+	r.isPattern = s.IsPattern()
+	r.openVerb = s.Action() == scopes.Any
+	r.openPath = strings.Contains(path, scopes.Any)
+
+	parents := []cedar.EntityUID{cedar.NewEntityUID(typeProvider, cedar.String(r.provider))}
+	for i, c := range path {
+		if c == '/' {
+			parents = append(parents, resourceUID(r.provider, path[:i]))
+		}
+	}
+	r.resource = cedar.Entity{
+		UID:     resourceUID(r.provider, path),
+		Parents: cedar.NewEntityUIDSet(parents...),
+		Attributes: cedar.NewRecord(cedar.RecordMap{
+			"provider": cedar.String(r.provider),
+			"path":     cedar.String(path),
+			"depth":    cedar.Long(len(r.pattern)),
+		}),
+	}
+	r.context["action"] = cedar.String(s.Action())
+	r.context["wildcard"] = cedar.Boolean(r.isPattern)
+	r.cedar.Resource = r.resource.UID
+	r.cedar.Action = cedar.NewEntityUID(typeAction, cedar.String(s.Action()))
+	r.cedar.Context = cedar.NewRecord(r.context)
+}
+
+func resourceUID(provider, path string) cedar.EntityUID {
+	return cedar.NewEntityUID(typeResource, cedar.String(provider+":"+path))
+}
+
+// holds evaluates one node. The error wraps ErrEvaluation.
+func (r *request) holds(n *node) (tri, error) {
+	switch n.op {
+	case opAnd:
+		return r.fold(n.kids, no)
+	case opOr:
+		return r.fold(n.kids, yes)
+	case opNot:
+		t, err := r.holds(n.kids[0])
+		return t.not(), err
+	case opIf:
+		return r.branch(n.kids[0], n.kids[1], n.kids[2])
+	case opWithin, opIs, opVerb:
+		return r.named(n), nil
+	}
+	if n.onResource && r.openPath || n.onAction && r.openVerb {
+		return maybe, nil
+	}
+	decision, diagnostic := cedar.Authorize(n.leaf, r, r.cedar)
+	if len(diagnostic.Errors) > 0 {
+		return no, fmt.Errorf("%w: %s", ErrEvaluation, diagnostic.Errors[0].Message)
+	}
+	return truth(decision == cedar.Allow), nil
+}
+
+// named compares the resource or the action with names. It cannot fail.
+func (r *request) named(n *node) tri {
+	if n.op == opVerb {
+		if r.openVerb {
+			return maybe
+		}
+		return truth(slices.Contains(n.verbs, r.verb))
+	}
+	found := no
+	for _, t := range n.targets {
+		found = max(found, relate(r.provider, r.pattern, t, n.op == opWithin))
+	}
+	return found
+}
+
+// reaches is false when the policy's scope already says that it is about another action or resource. It needs no Cedar, and
+// most policies are about something else.
+func (r *request) reaches(rule *rule) bool {
+	for _, n := range rule.scope {
+		if r.named(n) == no {
+			return false
+		}
+	}
+	return true
+}
+
+// fold is "and" when decisive is no, "or" when it is yes. Like Cedar it stops at the deciding side, which may be what keeps
+// the other side from failing.
+func (r *request) fold(kids []*node, decisive tri) (tri, error) {
+	result := decisive.not()
+	for _, k := range kids {
+		t, err := r.holds(k)
+		switch {
+		case err != nil:
+			return no, err
+		case t == decisive:
+			return decisive, nil
+		case t == maybe:
+			result = maybe
+		}
+	}
+	return result, nil
+}
+
+func (r *request) branch(condition, then, otherwise *node) (tri, error) {
+	t, err := r.holds(condition)
+	switch {
+	case err != nil:
+		return no, err
+	case t == yes:
+		return r.holds(then)
+	case t == no:
+		return r.holds(otherwise)
+	}
+	a, err := r.holds(then)
+	if err != nil {
+		return no, err
+	}
+	b, err := r.holds(otherwise)
+	if err != nil || a == b {
+		return a, err
+	}
+	return maybe, nil
+}

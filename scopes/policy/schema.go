@@ -1,0 +1,92 @@
+package policy
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/cedar-policy/cedar-go/x/exp/schema"
+	schemaast "github.com/cedar-policy/cedar-go/x/exp/schema/ast"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
+)
+
+// The entity types of the schema.
+const (
+	typeAttestor cedar.EntityType = "Ebb::Attestor"
+	typeSandbox  cedar.EntityType = "Ebb::Sandbox"
+	typeProvider cedar.EntityType = "Ebb::Provider"
+	typeResource cedar.EntityType = "Ebb::Resource"
+	typeTask     cedar.EntityType = "Ebb::Task"
+	typeAction   cedar.EntityType = "Ebb::Action"
+
+	namespace = "Ebb"
+)
+
+//go:embed schema.cedarschema
+var schemaText string
+
+// Schema is the Cedar schema that policies are validated against, as text.
+func Schema() string { return schemaText }
+
+// checker validates policies against the schema.
+type checker struct {
+	parsed *schemaast.Schema
+}
+
+func newChecker() (*checker, error) {
+	var s schema.Schema
+	s.SetFilename("schema.cedarschema")
+	if err := s.UnmarshalCedar([]byte(schemaText)); err != nil {
+		return nil, fmt.Errorf("policy: the built-in schema does not parse: %w", err)
+	}
+	return &checker{parsed: s.AST()}, nil
+}
+
+// problems validates one policy. The schema it is held against has only the actions that this policy names: the context
+// is the same for all actions, so more of them would only repeat every complaint.
+func (c *checker) problems(p *ast.Policy, actions []string) []string {
+	actions = append(slices.Clone(actions), "read") // a policy for any action needs one to be judged with
+	declared := *c.parsed
+	declared.Namespaces = maps.Clone(c.parsed.Namespaces)
+	space := declared.Namespaces[namespace]
+	one := space.Actions["read"]
+	space.Actions = schemaast.Actions{}
+	for _, name := range actions {
+		space.Actions[cedar.String(name)] = one
+	}
+	declared.Namespaces[namespace] = space
+	resolved, err := schema.NewSchemaFromAST(&declared).Resolve()
+	if err != nil {
+		return []string{fmt.Sprintf("the schema cannot be resolved with the actions named here: %v", err)}
+	}
+	var texts []string
+	for _, err := range flatten(validate.New(resolved).Policy("", p)) {
+		text := err.Error()
+		for _, name := range actions {
+			uid := cedar.NewEntityUID(typeAction, cedar.String(name))
+			text = strings.ReplaceAll(text, "in context for "+uid.String(), "in context")
+		}
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var flat []error
+		for _, e := range many.Unwrap() {
+			flat = append(flat, flatten(e)...)
+		}
+		return flat
+	}
+	return []error{err}
+}

@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ebb/scopes"
+)
+
+// The JSON of Query and Decision is kept in the audit log and replayed years later: members are only ever added. A golden
+// file holds it. Durations are whole seconds.
+
+type wireTask struct {
+	ID     string            `json:"id"`
+	Kind   string            `json:"kind"`
+	Owner  string            `json:"owner"`
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Age    int64             `json:"age_seconds"`
+}
+
+type wireQuery struct {
+	Sandbox  Sandbox    `json:"sandbox"`
+	Task     wireTask   `json:"task"`
+	Scopes   scopes.Set `json:"scope"`
+	Tool     string     `json:"tool,omitempty"`
+	TTL      int64      `json:"ttl_seconds"`
+	Binding  string     `json:"binding"`
+	Delivery string     `json:"delivery"`
+	Record   Record     `json:"record"`
+	Taint    []string   `json:"taint,omitempty"`
+}
+
+// MarshalJSON writes the stable form; Taint is a set, hence sorted.
+func (q Query) MarshalJSON() ([]byte, error) {
+	taint := slices.Clone(q.Taint)
+	slices.Sort(taint)
+	return json.Marshal(wireQuery{
+		Sandbox: q.Sandbox,
+		Task: wireTask{
+			ID: q.Task.ID, Kind: q.Task.Kind, Owner: q.Task.Owner, Name: q.Task.Name,
+			Labels: q.Task.Labels, Age: seconds(q.Task.Age),
+		},
+		Scopes: q.Scopes, Tool: q.Tool, TTL: seconds(q.TTL), Binding: q.Binding, Delivery: q.Delivery,
+		Record: q.Record, Taint: slices.Compact(taint),
+	})
+}
+
+// UnmarshalJSON reads the stable form; an unknown member is an error.
+func (q *Query) UnmarshalJSON(b []byte) error {
+	var w wireQuery
+	if err := strictly(b, &w); err != nil {
+		return fmt.Errorf("policy: query: %w", err)
+	}
+	age, errAge := duration(w.Task.Age)
+	ttl, errTTL := duration(w.TTL)
+	if err := errors.Join(errAge, errTTL); err != nil {
+		return fmt.Errorf("policy: query: %w", err)
+	}
+	*q = Query{
+		Sandbox: w.Sandbox,
+		Task: Task{
+			ID: w.Task.ID, Kind: w.Task.Kind, Owner: w.Task.Owner, Name: w.Task.Name,
+			Labels: w.Task.Labels, Age: age,
+		},
+		Scopes: w.Scopes, Tool: w.Tool, TTL: ttl, Binding: w.Binding, Delivery: w.Delivery,
+		Record: w.Record, Taint: w.Taint,
+	}
+	return nil
+}
+
+type wireDecision struct {
+	Effect     Effect     `json:"effect"`
+	Scopes     scopes.Set `json:"scope"`
+	TTL        int64      `json:"ttl_seconds"`
+	Ask        *Approval  `json:"ask,omitempty"`
+	Deliver    string     `json:"deliver,omitempty"`
+	Rules      []string   `json:"rules,omitempty"`
+	Why        []string   `json:"why,omitempty"`
+	WouldAllow scopes.Set `json:"would_allow"`
+	Denied     scopes.Set `json:"denied"`
+	Version    string     `json:"policy_version"`
+}
+
+// MarshalJSON writes the stable form.
+func (d Decision) MarshalJSON() ([]byte, error) {
+	return json.Marshal(wireDecision{
+		Effect: d.Effect, Scopes: d.Scopes, TTL: seconds(d.TTL), Ask: d.Ask, Deliver: d.Deliver, Rules: d.Rules,
+		Why: d.Why, WouldAllow: d.WouldAllow, Denied: d.Denied, Version: d.Version,
+	})
+}
+
+// UnmarshalJSON reads the stable form; an unknown member is an error.
+func (d *Decision) UnmarshalJSON(b []byte) error {
+	var w wireDecision
+	if err := strictly(b, &w); err != nil {
+		return fmt.Errorf("policy: decision: %w", err)
+	}
+	ttl, err := duration(w.TTL)
+	if err != nil {
+		return fmt.Errorf("policy: decision: %w", err)
+	}
+	*d = Decision{
+		Effect: w.Effect, Scopes: w.Scopes, TTL: ttl, Ask: w.Ask, Deliver: w.Deliver,
+		Rules: w.Rules, Why: w.Why, WouldAllow: w.WouldAllow, Denied: w.Denied, Version: w.Version,
+	}
+	return nil
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// duration refuses what would overflow: a wrapped number could turn a long time into a short or negative one.
+func duration(seconds int64) (time.Duration, error) {
+	d := time.Duration(seconds) * time.Second
+	if int64(d/time.Second) != seconds {
+		return 0, fmt.Errorf("%d seconds are out of range", seconds)
+	}
+	return d, nil
+}
+
+func strictly(b []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}

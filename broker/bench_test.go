@@ -1,0 +1,60 @@
+package broker_test
+
+import (
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+// What a mint and an introspection cost inside the broker, on embedded stores:
+// no HTTP, no network. The proofs are made beforehand.
+func BenchmarkToken(b *testing.B) {
+	e := brokertest.New(b, brokertest.Config{RealTime: true, Limits: unlimited})
+	spec := brokertest.Spec()
+	spec.Caps = broker.Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000}
+	s := e.Open(b, spec)
+	requests := make(chan broker.TokenRequest, b.N)
+	for range b.N {
+		requests <- s.Request(b, "orders:eu/1:read")
+	}
+	b.ReportAllocs()
+	b.SetParallelism(8)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := e.Broker.Token(b.Context(), <-requests); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+var unlimited = broker.Limits{
+	DefaultCaps: broker.Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000, OpenRequests: 3}, OwnerPerMin: 100_000_000,
+}
+
+func BenchmarkIntrospect(b *testing.B) {
+	e := brokertest.New(b, brokertest.Config{RealTime: true})
+	s := e.Open(b, brokertest.Spec())
+	var tokens []string
+	for range 256 {
+		tok, err := s.Ask(b, "orders:eu/1:read")
+		if err != nil {
+			b.Fatal(err)
+		}
+		tokens = append(tokens, tok.Token.Reveal())
+	}
+	who := e.Principals[brokertest.Server]
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			if got, err := e.Broker.Introspect(b.Context(), who, tokens[i%len(tokens)]); err != nil || !got.Active {
+				b.Error("inactive", err)
+				return
+			}
+		}
+	})
+}

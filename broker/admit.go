@@ -42,7 +42,7 @@ func (b *Broker) claim1(ctx context.Context, c []Claim, kind Kind, public string
 	}
 	_, err := b.cfg.Ledger.Admit(ctx, Admission{Claims: c})
 	if errors.Is(err, ErrClaimed) {
-		b.note(ctx, b.entry(audit.TokenReplayed, "unknown", map[string]string{"what": string(kind)}))
+		b.note(ctx, b.entry(audit.TokenReplayed, unknown, map[string]string{"what": string(kind)}))
 		return E(kind, public, err)
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *Broker) admit(ctx context.Context, taskID string, p Possession, fault K
 	case err == nil:
 	case errors.Is(err, ErrClaimed):
 		b.violation(ctx, taskID)
-		b.note(ctx, b.taskEntry(audit.TokenReplayed, "unknown", taskID, nil))
+		b.note(ctx, b.taskEntry(audit.TokenReplayed, unknown, taskID, nil))
 		return Live{}, E(InvalidProof, "The DPoP proof was used before, or the evidence with another key. Make a new proof for each request.", err)
 	case errors.Is(err, ErrNotFound):
 		return Live{}, E(fault, "There is no such task, or it is complete.", err)

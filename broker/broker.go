@@ -13,6 +13,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"ebb/attest"
 	"ebb/attest/dpop"
@@ -79,6 +80,7 @@ type Broker struct {
 	budgets    *lru.LRU[string, budget]
 	tombs      tombs
 	down       atomic.Bool // the ledger is not complete: fail closed
+	strangers  *rate.Limiter
 	owedMu     sync.Mutex
 	owed       map[string]TaskMove // closings that a store has not taken yet
 	m          *metrics
@@ -107,6 +109,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		verified:   lru.NewLRU[[32]byte, *ownToken](8192, nil, time.Minute),
 		taskTokens: lru.NewLRU[[32]byte, attest.Identity](4096, nil, time.Minute),
 		budgets:    lru.NewLRU[string, budget](16384, nil, time.Hour),
+		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},
 		m:          newMetrics(c.Registerer),
 	}

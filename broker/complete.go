@@ -55,7 +55,10 @@ func (b *Broker) closeBlind(ctx context.Context, who Principal, taskID string, c
 func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completion, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	m.ID, m.State, m.At = taskID, TaskClosed, b.now()
+	m.ID, m.State = taskID, TaskClosed
+	if m.At.IsZero() { // an owed end keeps the moment it was asked for
+		m.At = b.now()
+	}
 	b.tombs.add(taskID, m.At.Add(b.cfg.Limits.MaxTaskTTL))
 	counts, done, err := b.tryClose(ctx, m)
 	if err != nil {

@@ -104,11 +104,14 @@ func (b *Broker) identify(ctx context.Context, taskID string, ev attest.Evidence
 	if !validID(taskPrefix, taskID) {
 		return asker{}, E(fault, "Name the task with task_id: this evidence does not.", nil)
 	}
+	if err := b.foreign(ctx, taskID, id, p, fault); err != nil {
+		return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, err)
+	}
 	live, err := b.admit(ctx, taskID, p, fault, evidenceClaim(id, p.Key.JKT)...)
 	if err != nil {
 		return asker{}, err
 	}
-	if err := b.matches(live, id, p); err != nil {
+	if err := matches(live, id, p); err != nil {
 		return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, err)
 	}
 	sandbox, err := b.bind(ctx, &live, id, p)
@@ -146,19 +149,60 @@ func (b *Broker) attest(ctx context.Context, ev attest.Evidence) (attest.Identit
 	return id, err
 }
 
-// matches compares an identity with what the runner registered, and the key
-// that the evidence is bound to with the one that was proved.
-func (b *Broker) matches(live Live, id attest.Identity, p Possession) error {
-	if id.Attestor != live.Expect.Attestor {
-		return attest.Reject(attest.ReasonSelectors, "the task expects another attestor", nil)
+// foreign looks before it counts: where the caller and not the evidence names
+// the task, a stranger must not be able to spend another task's rate or to put
+// violations on its record.
+func (b *Broker) foreign(ctx context.Context, taskID string, id attest.Identity, p Possession, fault Kind) error {
+	if id.TaskID != "" {
+		return nil
 	}
+	if b.down.Load() {
+		return unavailable(ErrLost)
+	}
+	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskID})
+	if errors.Is(err, ErrNotFound) {
+		return E(fault, "There is no such task, or it is complete.", err)
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	return matches(live, id, p)
+}
+
+// matches compares an identity with what the runner registered and with the
+// sandbox that the task has already, and the key that the evidence is bound to
+// with the one that was proved.
+func matches(live Live, id attest.Identity, p Possession) error {
 	if id.Key != "" && id.Key != p.Key.JKT {
 		return attest.Reject(attest.ReasonKeyBinding, "the evidence is bound to another key", nil)
 	}
-	if id.Attestor == enrollName && len(live.Expect.Selectors) == 0 {
-		return nil // the ticket named the task
+	if live.Sandbox != nil {
+		if err := live.Sandbox.is(id, p); err != nil {
+			return err
+		}
+	}
+	if id.TaskID != "" {
+		// A task token speaks for the sandbox that was matched when it enrolled.
+		// A ticket comes before any sandbox, and only for tasks that expect one.
+		if live.Sandbox == nil && live.Expect.Attestor != id.Attestor {
+			return attest.Reject(attest.ReasonSelectors, "the task expects another attestor", nil)
+		}
+		if len(live.Expect.Selectors) == 0 || live.Sandbox != nil {
+			return nil
+		}
+	}
+	if id.Attestor != live.Expect.Attestor {
+		return attest.Reject(attest.ReasonSelectors, "the task expects another attestor", nil)
 	}
 	return attest.SelectorMatch(live.Expect.Selectors, id)
+}
+
+// is refuses every sandbox and every key but the bound one.
+func (s Sandbox) is(id attest.Identity, p Possession) error {
+	if s.JKT != p.Key.JKT || (id.TaskID == "" && (s.Attestor != id.Attestor || s.Subject != id.Subject)) {
+		return attest.Reject(attest.ReasonKeyBinding, "the task belongs to another sandbox or another key", nil)
+	}
+	return nil
 }
 
 // bind fixes the sandbox of a task at its first accepted evidence, durably, and
@@ -193,11 +237,10 @@ func (b *Broker) bind(ctx context.Context, live *Live, id attest.Identity, p Pos
 			return Sandbox{}, taskError(err)
 		}
 	}
-	s := live.Sandbox
-	if s == nil || s.Attestor != id.Attestor || (id.TaskID == "" && s.Subject != id.Subject) || s.JKT != p.Key.JKT {
-		return Sandbox{}, attest.Reject(attest.ReasonKeyBinding, "the task belongs to another sandbox or another key", nil)
+	if live.Sandbox == nil {
+		return Sandbox{}, unavailable(errors.New("the journal knows of a sandbox and does not show it"))
 	}
-	return *s, nil
+	return *live.Sandbox, live.Sandbox.is(id, p)
 }
 
 func (b *Broker) newSandbox(taskID string, id attest.Identity, p Possession) (Sandbox, error) {
@@ -218,7 +261,8 @@ func (b *Broker) newSandbox(taskID string, id attest.Identity, p Possession) (Sa
 	}, nil
 }
 
-// refuseEvidence records the attempt and counts it against the task.
+// refuseEvidence records the attempt. It is not counted as a violation: whoever
+// fails here has not shown that it belongs to the task at all.
 func (b *Broker) refuseEvidence(ctx context.Context, taskID string, ev attest.Evidence, fault Kind, err error) error {
 	if !errors.Is(err, attest.ErrRejected) {
 		if e, ok := errors.AsType[*Error](err); ok {
@@ -235,10 +279,9 @@ func (b *Broker) refuseEvidence(ctx context.Context, taskID string, ev attest.Ev
 	if r, ok := errors.AsType[*attest.Rejection](err); ok {
 		why = r.Reason
 	}
-	e := b.entry(audit.SandboxRejected, "unknown", map[string]any{"attestor": label, "reason": why})
+	e := b.entry(audit.SandboxRejected, unknown, map[string]any{"attestor": label, "reason": why})
 	if validID(taskPrefix, taskID) {
 		e.TaskID = taskID
-		b.violation(ctx, taskID)
 	}
 	b.note(ctx, e)
 	return E(fault, publicOf(err, "The evidence was refused."), err)

@@ -12,6 +12,7 @@ type metrics struct {
 	rejected   *prometheus.CounterVec
 	owed       prometheus.Gauge
 	refills    prometheus.Counter
+	unrecorded prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -26,9 +27,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		rejected:   vec("ebb_evidence_rejected_total", "Evidence refused, by attestor.", "attestor"),
 		owed:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_owed_closings", Help: "Ends of tasks that a store has not taken yet."}),
 		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals of unknown callers beyond the bound of what is recorded."}),
 	}
 	if r != nil {
-		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills)
+		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded)
 	}
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -52,6 +53,8 @@ func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Ta
 		return Task{}, nil, unavailable(err)
 	}
 	if err := b.cfg.Ledger.PutTask(ctx, Live{Task: t, Due: t.due(now)}, b.keep(t)); err != nil {
+		// Nobody will know its id: it must not stay open on the record.
+		b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseStopped, By: self, Reason: "never handed out", At: now})
 		return Task{}, nil, unavailable(err)
 	}
 	b.m.tasks.WithLabelValues("opened").Inc()
@@ -216,6 +219,32 @@ func (b *Broker) move(ctx context.Context, who Principal, taskID string, to Task
 	}
 	t.State, t.Reason = to, reason
 	return t, nil
+}
+
+// TaintTask adds to what a task has read from sources that others write. Policy
+// and approvers see it; nothing takes it away again.
+func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, sources []string) (Task, error) {
+	t, err := b.mine(ctx, who, false, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	if len(sources) == 0 || len(sources) > 16 || slices.ContainsFunc(sources, func(s string) bool { return !labelForm.MatchString(s) }) {
+		return Task{}, E(Invalid, "sources must be 1 to 16 names of a-z A-Z 0-9 . _ / -, such as public-issue-comments.", nil)
+	}
+	if t.State == TaskClosed {
+		return Task{}, closedError()
+	}
+	err = b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{b.taskEntry(audit.TaskTainted, who.ID, taskID, taint{sources})}})
+	if err != nil {
+		return Task{}, unavailable(err)
+	}
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources})
+	return live.Task, taskError(err)
+}
+
+// taint is the data of an audit.TaskTainted entry; a refill reads it back.
+type taint struct {
+	Sources []string `json:"sources"`
 }
 
 // mine loads a task that who may act on: its own, or any for an operator.

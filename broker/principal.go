@@ -69,7 +69,7 @@ func unavailable(cause error) *Error {
 func (b *Broker) AuthenticateAssertion(ctx context.Context, assertion, clientID string) (Principal, error) {
 	p, err := b.assertionPrincipal(ctx, assertion, clientID)
 	if e, is := errors.AsType[*Error](err); is && e.Kind == Unauthenticated {
-		b.note(ctx, b.entry(audit.PrincipalRefused, "unknown", map[string]string{"why": e.Public}))
+		b.note(ctx, b.entry(audit.PrincipalRefused, unknown, map[string]string{"why": e.Public}))
 	}
 	return p, err
 }
@@ -265,14 +265,4 @@ func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possessi
 		return who, nil
 	}
 	return who, err
-}
-
-// note appends entries whose loss must not change an answer that is a refusal
-// already; a failure is logged.
-func (b *Broker) note(ctx context.Context, entries ...audit.Entry) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := b.cfg.Journal.Append(ctx, Record{Entries: entries}); err != nil {
-		b.cfg.Logger.ErrorContext(ctx, "a refusal could not be recorded", "kind", entries[0].Kind, "error", err)
-	}
 }

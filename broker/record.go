@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"context"
 	"encoding/json"
+	"time"
 
 	"ebb/broker/audit"
 )
@@ -28,4 +30,26 @@ func (b *Broker) taskEntry(kind, actor, taskID string, data any) audit.Entry {
 	e := b.entry(kind, actor, data)
 	e.TaskID = taskID
 	return e
+}
+
+// strangersPerSecond bounds how many refusals of callers nobody knows are
+// recorded: a flood of garbage must not become a flood of disk writes (I12). How
+// many were left out is a metric.
+const strangersPerSecond = 20
+
+// unknown is the actor of an entry about somebody who was not authenticated.
+const unknown = "unknown"
+
+// note appends entries whose loss must not change an answer that is a refusal
+// already; a failure is logged.
+func (b *Broker) note(ctx context.Context, entries ...audit.Entry) {
+	if entries[0].Actor == unknown && !b.strangers.Allow() {
+		b.m.unrecorded.Inc()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: entries}); err != nil {
+		b.cfg.Logger.ErrorContext(ctx, "a refusal could not be recorded", "kind", entries[0].Kind, "error", err)
+	}
 }

@@ -71,6 +71,9 @@ func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
 // that no policy and no person can allow (I5).
 func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 	w := want{asker: a, scopes: r.Scopes, bind: r.Possession.Binding(), tool: r.Tool, details: r.Details, ttl: r.TTL}
+	if r.Tool != "" && !kindForm.MatchString(r.Tool) {
+		return w, E(Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
+	}
 	names := r.Scopes.Providers()
 	if len(names) != 1 {
 		return w, E(InvalidScope, "Name scopes of exactly one provider: a token has one audience.", nil)

@@ -21,6 +21,7 @@ const (
 
 	TaskOpened    = "task.opened"
 	TaskTicket    = "task.ticket"    // an enrolment ticket was issued
+	TaskTainted   = "task.tainted"   // it has read what others can write
 	TaskPaused    = "task.paused"    // nothing mints
 	TaskResumed   = "task.resumed"   //
 	TaskClosed    = "task.closed"    // every token of it is dead
@@ -61,7 +62,7 @@ func Kinds() []string {
 		PrincipalAuthenticated, PrincipalRefused,
 		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
 		SandboxEnrolled, SandboxRejected, SandboxToken,
-		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTicket, TaskViolation,
+		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket, TaskViolation,
 		TokenDenied, TokenReplayed,
 	}
 }

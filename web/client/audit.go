@@ -1,10 +1,7 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"iter"
@@ -19,91 +16,84 @@ import (
 
 const (
 	typeLines = "application/jsonl"
-	maxLine   = 4 << 20 // a checkpoint over very many writers
+	pageSize  = 500
 )
 
-func entryQuery(f broker.EntryFilter) url.Values {
-	q := url.Values{"format": {"jsonl"}}
+// errFilter refuses what the API cannot filter by: leaving it out would answer
+// another question.
+var errFilter = errors.New("client: the API does not filter entries by writer and seq")
+
+func entryQuery(f broker.EntryFilter) (url.Values, error) {
+	if f.Writer != "" || f.AfterSeq != 0 {
+		return nil, errFilter
+	}
+	q := url.Values{}
 	set(q, "task_id", f.TaskID)
 	set(q, "lease_id", f.LeaseID)
 	set(q, "request_id", f.RequestID)
 	set(q, "kind", f.Kind)
 	set(q, "actor", f.Actor)
-	set(q, "writer", f.Writer)
 	setTime(q, "from", f.From)
 	setTime(q, "to", f.To)
-	if f.AfterSeq > 0 {
-		q.Set("after_seq", strconv.FormatInt(f.AfterSeq, 10))
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	if f.Desc {
-		q.Set("order", "desc")
-	}
-	return q
-}
-
-// export opens the stream of lines. It has no timeout of its own: an export may
-// take as long as ctx lets it.
-func (o *Operator) export(ctx context.Context, f broker.EntryFilter) (io.ReadCloser, error) {
-	resp, err := o.authorized(ctx, call{method: http.MethodGet, path: "/v1/audit", query: entryQuery(f)})
-	if err != nil {
-		return nil, err
-	}
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != typeLines {
-		_ = resp.Body.Close()
-		return nil, badAnswer("is not an export; check the address of ebb", nil)
-	}
-	return resp.Body, nil
+	return q, nil
 }
 
 // Export copies the export that audit.Verify proves: JSON lines of entries, then
-// checkpoints. An error means that it is incomplete.
+// checkpoints. Limit and Desc of f are ignored. It may take as long as ctx lets
+// it. An error means that what was written is incomplete.
 func (o *Operator) Export(ctx context.Context, f broker.EntryFilter, w io.Writer) error {
-	body, err := o.export(ctx, f)
+	q, err := entryQuery(f)
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	if _, err := io.Copy(w, body); err != nil {
+	q.Set("format", "jsonl")
+	resp, err := o.authorized(ctx, call{method: http.MethodGet, path: "/v1/audit", query: q})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != typeLines {
+		return badAnswer("is not an export; check the address of ebb", nil)
+	}
+	if _, err := io.Copy(w, resp.Body); err != nil {
 		return badAnswer("broke off: the export is incomplete", err)
 	}
 	return nil
 }
 
-// Audit yields the entries that match f, in the order f says. The sequence ends
-// at the first error.
+// Audit yields the entries that match f, page by page, in the order f says, at
+// most f.Limit. The sequence ends at the first error.
 func (o *Operator) Audit(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
 	return func(yield func(audit.Entry, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // so that a consumer who stops early ends the stream
-		body, err := o.export(ctx, f)
+		q, err := entryQuery(f)
 		if err != nil {
 			yield(audit.Entry{}, err)
 			return
 		}
-		defer body.Close()
-		lines := bufio.NewScanner(body)
-		lines.Buffer(make([]byte, 64<<10), maxLine)
-		for lines.Scan() {
-			if bytes.HasPrefix(lines.Bytes(), []byte(`{"checkpoint"`)) {
-				continue
-			}
-			var e audit.Entry
-			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-				yield(audit.Entry{}, badAnswer("holds a line that is no audit entry", err))
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
+		if f.Desc {
+			q.Set("order", "desc")
 		}
-		if err := lines.Err(); err != nil {
-			if errors.Is(err, bufio.ErrTooLong) {
-				err = errors.New("a line is too long")
+		for left := f.Limit; ; {
+			size := pageSize
+			if f.Limit > 0 {
+				size = min(size, left)
 			}
-			yield(audit.Entry{}, badAnswer("broke off", err))
+			q.Set("limit", strconv.Itoa(size))
+			var page List[audit.Entry]
+			if err := o.do(ctx, http.MethodGet, "/v1/audit", q, nil, &page); err != nil {
+				yield(audit.Entry{}, err)
+				return
+			}
+			for _, e := range page.Items {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			left -= len(page.Items)
+			if page.Next == "" || len(page.Items) == 0 || page.Next == q.Get("after") || f.Limit > 0 && left <= 0 {
+				return
+			}
+			q.Set("after", page.Next)
 		}
 	}
 }

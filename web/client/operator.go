@@ -86,6 +86,7 @@ type tokenAnswer struct {
 	ExpiresIn   int64           `json:"expires_in"`
 	Scope       string          `json:"scope"`
 	Details     json.RawMessage `json:"authorization_details"`
+	LeaseID     string          `json:"lease_id"`
 }
 
 func (a tokenAnswer) check() error {
@@ -120,7 +121,11 @@ func (o *Operator) fetch(ctx context.Context) (access, error) {
 // form posts a form to /oauth2. A nonce that is asked for makes send repeat the
 // same client assertion, which ebb has not consumed: nonces come first.
 func (p *peer) form(ctx context.Context, path string, form url.Values, key jose.Signer, out any) error {
-	return p.json(ctx, call{method: http.MethodPost, path: path, kind: typeForm, body: []byte(form.Encode()), key: key}, out)
+	return p.json(ctx, formCall(path, form, key), out)
+}
+
+func formCall(path string, form url.Values, key jose.Signer) call {
+	return call{method: http.MethodPost, path: path, kind: typeForm, body: []byte(form.Encode()), key: key}
 }
 
 // authorized makes the call with a token, once more with another token when the

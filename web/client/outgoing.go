@@ -37,13 +37,3 @@ func setSecret(form url.Values, name string, s provider.Secret) { form.Set(name,
 func ticketBody(ticket provider.Secret) ([]byte, error) {
 	return json.Marshal(map[string]string{"ticket": ticket.Reveal()})
 }
-
-// leaseOf reads the jti of a token that is a JWT. It is for display and for
-// asking the operator about it: nothing here verified the token.
-func leaseOf(token provider.Secret) string {
-	u, err := jose.Parse(token.Reveal(), jose.Limits{})
-	if err != nil {
-		return ""
-	}
-	return u.Claims().ID
-}

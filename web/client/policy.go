@@ -11,25 +11,25 @@ import (
 	"ebb/scopes/policy"
 )
 
-// Explanation is how policy would decide a query.
-type Explanation struct {
-	Decision policy.Decision  `json:"decision"`
-	Verdicts []policy.Verdict `json:"verdicts"` // one per policy that has a say
-}
-
 // Explain asks how policy would decide; nothing is issued.
-func (o *Operator) Explain(ctx context.Context, q policy.Query) (Explanation, error) {
+func (o *Operator) Explain(ctx context.Context, q policy.Query) (policy.Explanation, error) {
 	in := struct {
 		Query policy.Query `json:"query"`
 	}{q}
-	var out Explanation
+	var out policy.Explanation
 	return out, o.do(ctx, http.MethodPost, "/v1/policy/explain", nil, in, &out)
 }
 
 // PolicyInfo is the policy set in force.
 type PolicyInfo struct {
-	Version string   `json:"version"`
-	Files   []string `json:"files"`
+	Version string       `json:"version"`
+	Files   []PolicyFile `json:"files"`
+}
+
+// PolicyFile is one file of it.
+type PolicyFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }
 
 // Policy names the policy set in force.
@@ -45,10 +45,14 @@ type Feed struct {
 	MaxAge int64          `json:"max_age_seconds"` // after this long without a newer answer, fail closed
 }
 
+// maxWait is the longest that ebb lets a call of the feed wait.
+const maxWait = 25 * time.Second
+
 // Revocations returns the events after cursor ("" = from the oldest kept),
-// waiting up to wait for the first.
+// waiting up to wait, at most 25 s, for the first.
 func (o *Operator) Revocations(ctx context.Context, cursor string, wait time.Duration) (Feed, error) {
 	q := url.Values{}
+	wait = min(wait, maxWait)
 	set(q, "cursor", cursor)
 	if wait > 0 {
 		q.Set("wait_seconds", strconv.FormatInt(int64(wait/time.Second), 10))

@@ -68,7 +68,7 @@ func TestEnrol(t *testing.T) {
 }
 
 func grant(w http.ResponseWriter) {
-	answer(w, 200, map[string]any{"access_token": "ACCESS", "token_type": "DPoP", "expires_in": 300, "scope": readScope.String(),
+	answer(w, 200, map[string]any{"access_token": "ACCESS", "token_type": "DPoP", "expires_in": 300, "scope": readScope.String(), "lease_id": "lse_1",
 		"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"})
 }
 
@@ -98,7 +98,7 @@ func TestTokenForms(t *testing.T) {
 		f, key := newFake(t, sandboxID, func() time.Time { return now })
 		f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { grant(w) }
 		c, err := f.sandbox(t, key, tc.taskToken).Token(t.Context(), tc.req)
-		if err != nil || c.Token.Reveal() != "ACCESS" || c.Type != "DPoP" || !c.ExpiresAt.Equal(now.Add(5*time.Minute)) || !c.Scope.Equal(readScope) || c.Resource != tc.req.Resource {
+		if err != nil || c.Token.Reveal() != "ACCESS" || c.Type != "DPoP" || !c.ExpiresAt.Equal(now.Add(5*time.Minute)) || !c.Scope.Equal(readScope) || c.LeaseID != "lse_1" || c.Resource != tc.req.Resource {
 			t.Errorf("%s: %+v, %v", tc.name, c, err)
 		}
 		got := f.forms[0]
@@ -119,18 +119,20 @@ func TestTokenForms(t *testing.T) {
 
 func TestRevoke(t *testing.T) {
 	t.Parallel()
-	f, key := newFake(t, sandboxID, time.Now)
-	f.script = func(w http.ResponseWriter, r *http.Request, _ []byte) {
-		if r.URL.Path != "/oauth2/revoke" {
-			t.Errorf("path %s", r.URL.Path)
+	for _, taskToken := range []string{"TT", ""} {
+		f, key := newFake(t, sandboxID, time.Now)
+		f.script = func(w http.ResponseWriter, r *http.Request, _ []byte) {
+			if r.URL.Path != "/oauth2/revoke" || taskToken != "" && r.Header.Get("Authorization") != "DPoP TT" {
+				t.Errorf("%s with %q", r.URL.Path, r.Header.Get("Authorization"))
+			}
+			w.WriteHeader(200)
 		}
-		w.WriteHeader(200)
-	}
-	if err := f.sandbox(t, key, "TT").Revoke(t.Context(), provider.NewSecret("ACCESS")); err != nil {
-		t.Fatal(err)
-	}
-	if f.forms[0].Get("token") != "ACCESS" || f.forms[0].Get("client_assertion") == "" {
-		t.Errorf("form %v", f.forms[0])
+		if err := f.sandbox(t, key, taskToken).Revoke(t.Context(), provider.NewSecret("ACCESS")); err != nil {
+			t.Fatal(err)
+		}
+		if f.forms[0].Get("token") != "ACCESS" || f.forms[0].Has("client_assertion") != (taskToken == "") {
+			t.Errorf("form %v", f.forms[0])
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ type Credential struct {
 	Scope     scopes.Set      // what was granted, which may be less than asked
 	Details   []scopes.Detail // when asked with them
 	Resource  string          // where it may be used; "" when ebb chose and did not say
-	LeaseID   string          // its name on the record; "" for an opaque token
+	LeaseID   string          // its name on the record
 }
 
 // Token asks for a credential. Without Wait a request that needs a person fails
@@ -125,9 +125,8 @@ func (s *Sandbox) ask(ctx context.Context, form url.Values, resource string) (Cr
 	}
 	c := Credential{
 		Token: provider.NewSecret(ans.AccessToken), Type: ans.TokenType,
-		ExpiresAt: now.Add(seconds(ans.ExpiresIn)), Resource: resource,
+		ExpiresAt: now.Add(seconds(ans.ExpiresIn)), Resource: resource, LeaseID: ans.LeaseID,
 	}
-	c.LeaseID = leaseOf(c.Token)
 	var err error
 	if c.Scope, err = scopes.ParseSet(ans.Scope); err != nil {
 		return Credential{}, badAnswer("names a scope that cannot be read", err)

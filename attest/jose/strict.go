@@ -3,11 +3,10 @@ package jose
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"unicode"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -28,32 +27,13 @@ func decodeObject(b []byte, lim Limits) (members, error) {
 	if err := measure(b, lim); err != nil {
 		return nil, err
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
-	if dec.PeekKind() != jsontext.KindBeginObject {
+	// The first byte decides between an object and null, which decodes as well.
+	if trimmed := bytes.TrimLeft(b, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return nil, errNotObject
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, fmt.Errorf("not JSON: %w", errNotObject)
 	}
 	out := make(members, 12)
-	for dec.PeekKind() == jsontext.KindString {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, errNotObject
-		}
-		key := name.String()
-		val, err := dec.ReadValue()
-		if err != nil {
-			return nil, errNotObject
-		}
-		end := dec.InputOffset()
-		out[key] = b[end-int64(len(val)) : end]
-	}
 	// The decoder's own errors quote the input; they are not passed on.
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, errNotObject
-	}
-	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+	if err := json.Unmarshal(b, &out); err != nil {
 		return nil, errNotObject
 	}
 	return out, nil

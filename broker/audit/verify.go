@@ -29,16 +29,16 @@ func Verify(r io.Reader, keys jose.KeySet) (Report, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(in)
-		if err != nil && !errors.Is(err, io.EOF) {
-			if errors.Is(err, errLongLine) {
-				return v.report(), v.fault("the line is longer than any line of a record")
-			}
-			return v.report(), fmt.Errorf("read the export: %w", err)
-		}
-		if err != nil && len(line) == 0 {
+		if err == io.EOF && len(line) == 0 {
 			break
 		}
 		v.line++
+		if errors.Is(err, errLongLine) {
+			return v.report(), v.fault("the line is longer than any line of a record")
+		}
+		if err != nil && err != io.EOF {
+			return v.report(), fmt.Errorf("read line %d of the export: %w", v.line, err)
+		}
 		if fault := v.read(line); fault != nil {
 			return v.report(), fault
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -209,7 +210,7 @@ func TestMintRacingCompleteLeavesNoSurvivor(t *testing.T) {
 // dead stays dead.
 func TestRefillAfterLoss(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
-	live, ended, paused := e.Open(t, brokertest.Spec()), e.Open(t, brokertest.Spec()), e.Open(t, brokertest.Spec())
+	live, ended, paused, noisy := e.Open(t, brokertest.Spec()), e.Open(t, brokertest.Spec()), e.Open(t, brokertest.Spec()), e.Open(t, brokertest.Spec())
 	var tokens []string
 	for _, s := range []*brokertest.Sandbox{live, ended, paused, live} {
 		tok, err := s.Ask(t, "orders:eu/1:read")
@@ -228,6 +229,13 @@ func TestRefillAfterLoss(t *testing.T) {
 	if _, err := e.Broker.PauseTask(t.Context(), op, paused.Task.ID, ""); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := e.Broker.TaintTask(t.Context(), op, noisy.Task.ID, []string{"public-issue-comments"}); err != nil {
+		t.Fatal(err)
+	}
+	r := noisy.Request(t, "orders:eu/1:read orders:us/1:read") // beyond the ceiling: a denial
+	for range 2 {                                             // and a replay
+		_, _ = e.Broker.Token(t.Context(), r)
+	}
 	cfg := e.Config
 	cfg.Ledger, cfg.Registerer = memstore.New(memstore.Config{Now: e.Clock.Now}), nil
 	b, err := broker.New(t.Context(), cfg)
@@ -239,6 +247,10 @@ func TestRefillAfterLoss(t *testing.T) {
 		if got := e.Active(t, tokens[i]); got != want {
 			t.Errorf("token %d after the refill: active %v, want %v", i, got, want)
 		}
+	}
+	record, err := cfg.Ledger.Admit(t.Context(), broker.Admission{TaskID: noisy.Task.ID})
+	if err != nil || record.Denials != 1 || record.Violations != 1 || !slices.Equal(record.Taint, []string{"public-issue-comments"}) {
+		t.Errorf("record after the refill: %d denials, %d violations, taint %v (%v)", record.Denials, record.Violations, record.Taint, err)
 	}
 	if _, err := live.Ask(t, "orders:eu/1:read"); err != nil {
 		t.Errorf("an open task mints no more: %v", err)

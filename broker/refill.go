@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,13 +70,20 @@ func (b *Broker) refillClosed(ctx context.Context, now time.Time) (map[string]bo
 	return closed, err
 }
 
-// refillOpen puts back open tasks. A task that the ledger knows as closed while
-// the journal does not was ended in the moment of a crash: the end stands.
+// refillOpen puts back open tasks with their records. A task that the ledger
+// knows as closed while the journal does not was ended in the moment of a crash:
+// the end stands.
 func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
+	records, err := b.records(ctx, now)
+	if err != nil {
+		return 0, err
+	}
 	n := 0
-	err := b.eachTask(ctx, TaskFilter{Open: true}, func(t Task) error {
+	err = b.eachTask(ctx, TaskFilter{Open: true}, func(t Task) error {
 		n++
-		if err := b.cfg.Ledger.PutTask(ctx, Live{Task: t, Due: t.due(now)}, b.keep(t)); err != nil {
+		l := records[t.ID]
+		l.Task, l.Due = t, t.due(now)
+		if err := b.cfg.Ledger.PutTask(ctx, l, b.keep(t)); err != nil {
 			return err
 		}
 		live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: t.ID})
@@ -87,6 +96,34 @@ func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
 		return nil
 	})
 	return n, err
+}
+
+// records counts again, from the audit chain, what policy holds against tasks:
+// losing the ledger must not give anybody a clean slate.
+func (b *Broker) records(ctx context.Context, now time.Time) (map[string]Live, error) {
+	out := map[string]Live{}
+	for _, kind := range []string{audit.TokenDenied, audit.RequestDenied, audit.TokenReplayed, audit.TaskTainted} {
+		for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{Kind: kind, From: now.Add(-b.cfg.Limits.MaxTaskTTL)}) {
+			if err != nil {
+				return nil, err
+			}
+			l := out[e.TaskID]
+			switch kind {
+			case audit.TokenReplayed:
+				l.Violations++
+			case audit.TaskTainted:
+				var t taint
+				if err := json.Unmarshal(e.Data, &t); err != nil {
+					return nil, fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
+				}
+				l.Taint = append(l.Taint, t.Sources...)
+			default:
+				l.Denials++
+			}
+			out[e.TaskID] = l
+		}
+	}
+	return out, nil
 }
 
 func (b *Broker) eachTask(ctx context.Context, f TaskFilter, do func(Task) error) error {

@@ -199,6 +199,7 @@ func TestEvaluationErrorFailsClosed(t *testing.T) {
 		"permit":        `@id("broken") permit (principal, action, resource) when { ` + overflow + ` };`,
 		"forbid":        `@id("broken") forbid (principal, action, resource) when { ` + overflow + ` };`,
 		"unless":        `@id("broken") forbid (principal, action, resource) unless { ` + overflow + ` };`,
+		"before a path": `@id("broken") forbid (principal, action, resource) when { ` + overflow + ` } when { resource in Ebb::Resource::"b:x" };`,
 		"beside a path": `@id("broken") forbid (principal, action, resource) when { resource.path like "x" || ` + overflow + ` };`,
 		"after a path":  `@id("broken") forbid (principal, action, resource) when { if resource.path like "q" then true else ` + overflow + ` };`,
 	} {

@@ -5,13 +5,14 @@
 //
 //	schema.cedarschema, schema.go  what a policy may name: entities, attributes, context
 //	query.go, decision.go          what is asked and answered; wire.go is their stable JSON (the audit log keeps it)
-//	load.go, annotations.go,       text -> Set; every problem of every file is reported at once, with file and line
-//	check.go
+//	load.go, syntax.go, check.go,  text -> Set; every problem of every file is reported at once, with file and line
+//	annotations.go
 //	request.go                     one scope of a query -> one Cedar request and its entities
 //	clause.go, tri.go              policies as three-valued clauses, for scopes that are patterns
 //	decide.go                      verdict of each scope, then of the whole; smaller.go finds what to ask instead
 //	explain.go                     every policy's verdict and reason, as data
-//	golden.go, replay.go           `*.test.yaml` beside policies; recorded queries against a draft
+//	golden.go, goldenfile.go       `*.test.yaml` beside policies
+//	replay.go                      recorded queries against a draft
 //	live.go                        the Set in force, replaced whole
 //	starter.go, starter/           the built-in policy
 //

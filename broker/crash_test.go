@@ -233,7 +233,7 @@ func TestRefillAfterLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := noisy.Request(t, "orders:eu/1:read orders:us/1:read") // beyond the ceiling: a denial
-	for range 2 {                                             // and a replay
+	for range 2 {                                              // and a replay
 		_, _ = e.Broker.Token(t.Context(), r)
 	}
 	cfg := e.Config

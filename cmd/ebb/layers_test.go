@@ -45,7 +45,7 @@ var fences = map[string][]string{
 	"github.com/go-jose":             {"ebb/attest/jose"},
 	"github.com/cedar-policy":        {"ebb/scopes/policy"},
 	"github.com/spf13/cobra":         {"ebb/cmd/ebb"},
-	"github.com/goccy/go-yaml":       {"ebb/cmd/ebb/internal/config"},
+	"github.com/goccy/go-yaml":       {"ebb/cmd/ebb/internal/config", "ebb/scopes/policy"},
 	"github.com/getkin/kin-openapi":  nil,
 	"github.com/rogpeppe/":           nil,
 	"pgregory.net/rapid":             nil,

@@ -1,3 +1,73 @@
 package main
 
-func main() {}
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/internal/out"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	c := &cli{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), format: out.Table}
+	code := c.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(int(code))
+}
+
+// run runs one command line and says how it ended.
+func (c *cli) run(ctx context.Context, args []string) exit {
+	root := newRoot(c)
+	root.SetArgs(args)
+	root.SetIn(c.stdin)
+	root.SetOut(c.stdout)
+	root.SetErr(c.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return c.status
+	}
+	code := exitOf(err)
+	if !c.started {
+		code = exitUsage // cobra refused the words of the command line
+	}
+	fmt.Fprintf(c.stderr, "ebb: %s\n", strings.TrimRight(explain(err), "\n"))
+	if next := nextStep(err, code); next != "" {
+		fmt.Fprintf(c.stderr, "  -> %s\n", next)
+	}
+	return code
+}
+
+func newRoot(c *cli) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ebb",
+		Short: "Just-in-time credentials for sandboxed agents: they come for one use and are gone when the task ends",
+		Long: `ebb is a just-in-time credential broker for sandboxed agents.
+
+  ebb demo                    a guided tour on embedded parts, in seconds
+  ebb serve                   run the broker; no configuration is needed on one machine
+  ebb run -- CMD              open a task, run CMD, complete the task when it ends
+
+Exit codes: 0 done; 1 failed; 2 wrong use or configuration; 3 refused (denied,
+forbidden, not recognised); 4 pending, or nobody decided in time; 5 unavailable.
+ebb run and ebb token pass on what they met; ebb run also passes on CMD's code.`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.NoArgs,
+		RunE:              c.help,
+	}
+	root.PersistentFlags().StringVar(&c.configFile, "config", c.env("EBB_CONFIG"), "configuration `file` of the server (EBB_CONFIG)")
+	for _, add := range []func(*cli) *cobra.Command{
+		newServe, newRun, newDemo, newTask, newToken, newRequests, newLeases, newAudit, newPolicy,
+		newKeys, newConfig, newMigrate, newDoctor, newBench, newVersion,
+	} {
+		root.AddCommand(add(c))
+	}
+	return root
+}

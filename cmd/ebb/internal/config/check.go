@@ -39,7 +39,7 @@ func (c *Config) checkDirs(environ []string, src map[string]string, ps *Problems
 		ps.add("data_dir", "", "there is no home directory to put it into", "set data_dir or EBB_DATA_DIR")
 	}
 	c.Signing.KeysDir = cmp.Or(c.Signing.KeysDir, filepath.Join(c.DataDir, "keys"))
-	for _, p := range []*string{&c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key} {
+	for _, p := range []*string{&c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Redis.CAFile} {
 		if *p != "" {
 			*p, _ = filepath.Abs(*p) // fails only without a working directory
 		}
@@ -74,12 +74,18 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		ps.add("tls", cmp.Or(src["tls.cert"], src["tls.key"]), "only one of tls.cert and tls.key is set", "set both or neither")
 	}
-	if secure {
-		for key, path := range map[string]string{"tls.cert": c.TLS.Cert, "tls.key": c.TLS.Key} {
-			if _, err := readBounded(path, 1<<20); err != nil {
-				ps.add(key, src[key], path+": "+reason(err), "name a readable PEM file")
-			}
+	for _, f := range []struct{ key, path string }{
+		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA}, {"redis.ca_file", c.Redis.CAFile},
+	} {
+		if f.path == "" {
+			continue
 		}
+		if _, err := readBounded(f.path, 1<<20); err != nil {
+			ps.add(f.key, src[f.key], f.path+": "+reason(err), "name a readable PEM file")
+		}
+	}
+	if c.TLS.ClientCA != "" && !secure {
+		ps.add("tls.client_ca", src["tls.client_ca"], "it has no effect without tls.cert and tls.key", "set them, or remove the key")
 	}
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err == nil {
@@ -172,7 +178,6 @@ func (c *Config) checkTimes(src map[string]string, ps *Problems) {
 		{"limits.cool_down", c.Limits.CoolDown, time.Second, 24 * time.Hour},
 		{"limits.poll_interval", c.Limits.PollInterval, time.Second, time.Minute},
 		{"limits.checkpoint", c.Limits.Checkpoint, time.Second, time.Hour},
-		{"dpop.window", c.DPoP.Window, 5 * time.Second, 5 * time.Minute},
 	} {
 		if t.got < t.min || t.got > t.max {
 			ps.add(t.key, src[t.key], fmt.Sprintf("%s is out of range", t.got), fmt.Sprintf("choose from %s to %s", t.min, t.max))

@@ -14,6 +14,9 @@ func (c *Config) checkAttestors(src map[string]string, ps *Problems) {
 	for i, a := range c.Attestors {
 		at := fmt.Sprintf("attestors[%d]", i)
 		checkName(at, a.Name, a.Kind, seen, src, ps)
+		if (a.Kind == "enroll") != (a.Name == "enroll") {
+			ps.add(at+".name", src[at], "the attestor of kind enroll is named enroll, and no other is", "rename it, or remove it: it is always there")
+		}
 	}
 }
 

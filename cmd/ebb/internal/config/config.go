@@ -32,8 +32,9 @@ type Config struct {
 	databasePassword     provider.Secret
 }
 
-// TLS is the server's certificate. Both or neither.
-type TLS struct{ Cert, Key string }
+// TLS is the server's certificate and its key, both or neither, and the CAs of
+// client certificates, or none.
+type TLS struct{ Cert, Key, ClientCA string }
 
 // Redis is where the ledger lives. No address means: in this process.
 type Redis struct {
@@ -74,11 +75,8 @@ type Signing struct {
 	KeysDir     string
 }
 
-// DPoP is the proof-of-possession mode (RFC 9449).
-type DPoP struct {
-	Nonce  string
-	Window time.Duration
-}
+// DPoP is the proof-of-possession mode (RFC 9449): Nonce is "on" or "off".
+type DPoP struct{ Nonce string }
 
 // Log says how ebb logs.
 type Log struct{ Level, Format string }

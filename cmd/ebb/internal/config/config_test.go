@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Listen != "127.0.0.1:8420" || c.DataDir != "/srv/xdg/ebb" || c.Signing.KeysDir != "/srv/xdg/ebb/keys" || c.Database != "" || !c.Embedded() || !c.Loopback() ||
-		c.Signing.Alg != "ES256" || c.Limits.MaxTTL != time.Hour || c.DPoP.Window != time.Minute || c.Log.Level != "info" {
+		c.Signing.Alg != "ES256" || c.Limits.MaxTTL != time.Hour || c.Log.Level != "info" {
 		t.Errorf("got %+v", c)
 	}
 }

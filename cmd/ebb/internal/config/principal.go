@@ -114,9 +114,18 @@ func (p *Principal) readKey(r *reader, at string, n ast.Node) {
 	p.Keys = append(p.Keys, key)
 }
 
-// PublicKey reads a public key as a JWK or as PEM ("PUBLIC KEY", RFC 7468).
+// PublicKey reads a public key as a JWK or as PEM ("PUBLIC KEY", RFC 7468). A key
+// without a kid gets its RFC 7638 thumbprint, which is what ebb's clients send.
 // A private key is refused: it does not belong on the server.
 func PublicKey(text []byte) (jose.Key, error) {
+	key, err := readPublic(text)
+	if err == nil && key.KID == "" {
+		key.KID, err = key.Thumbprint()
+	}
+	return key, err
+}
+
+func readPublic(text []byte) (jose.Key, error) {
 	if strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
 		return jose.ParseJWK(text)
 	}

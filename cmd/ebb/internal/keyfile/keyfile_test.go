@@ -9,13 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"ebb/attest/jose"
+	"ebb/broker/keys"
 	"ebb/cmd/ebb/internal/keyfile"
+	"ebb/web/client"
 )
 
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, alg := range []string{"ES256", "EdDSA"} {
-		key, err := keyfile.New(alg)
+	for _, alg := range []jose.Alg{jose.ES256, jose.EdDSA} {
+		key, err := client.NewKey(alg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,14 +38,11 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("a second Write says %v", err)
 		}
 	}
-	if _, err := keyfile.New("HS256"); err == nil {
-		t.Error("a shared secret is a key algorithm")
-	}
 }
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	key, err := keyfile.New("EdDSA")
+	key, err := client.NewKey(jose.EdDSA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestRefused(t *testing.T) {
 	if err := os.Chmod(good, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keyfile.Read(good); !errors.Is(err, keyfile.ErrOpen) {
+	if _, err := keyfile.Read(good); !errors.Is(err, keys.ErrOpen) {
 		t.Errorf("a readable key file says %v", err)
 	}
 	if _, err := keyfile.Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	key, _ := keyfile.New("EdDSA")
+	key, _ := client.NewKey(jose.EdDSA)
 	good := filepath.Join(f.TempDir(), "good.key")
 	if err := keyfile.Write(good, keyfile.File{ClientID: "a", Key: key}); err != nil {
 		f.Fatal(err)

@@ -1,0 +1,121 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ebb/broker/audit"
+	"ebb/scopes"
+	"ebb/scopes/policy"
+)
+
+// unknownTTL stands for the lifetime that a denied request asked for.
+const unknownTTL = 15 * time.Minute
+
+// past is what the entries said so far about one task.
+type past struct {
+	task       policy.Task
+	opened     time.Time
+	sandbox    policy.Sandbox
+	denials    int
+	violations int
+}
+
+// data are the members that matter of the entries' data.
+type data struct {
+	Name     string            `json:"name"`
+	Kind     string            `json:"kind"`
+	Owner    string            `json:"owner"`
+	Labels   map[string]string `json:"labels"`
+	Attestor string            `json:"attestor"`
+	Class    string            `json:"class"`
+	Subject  string            `json:"subject"`
+	Selector map[string]string `json:"selectors"`
+	Scope    scopes.Set        `json:"scope"`
+	Exp      time.Time         `json:"exp"`
+	TTL      int64             `json:"ttl"`
+	Tool     string            `json:"tool"`
+	Groups   []string          `json:"groups"`
+	Quorum   int               `json:"quorum"`
+	Policy   string            `json:"policy"`
+	Denied   scopes.Set        `json:"denied"`
+	CNF      map[string]string `json:"cnf"`
+	Facts    *facts            `json:"facts"`
+}
+
+type facts struct {
+	Tool       string            `json:"tool"`
+	WouldAllow scopes.Set        `json:"would_allow"`
+	Policy     string            `json:"policy_version"`
+	CNF        map[string]string `json:"cnf"`
+	Taint      []string          `json:"taint"`
+}
+
+// add takes one entry in and returns the decision it records, if it records one
+// that policy made.
+func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
+	var d data
+	if len(e.Data) > 0 && watched(e.Kind) {
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			return nil, fmt.Errorf("entry %d of writer %s cannot be understood: %w", e.Seq, e.Writer, err)
+		}
+	}
+	switch e.Kind {
+	case audit.TaskOpened:
+		p.opened = e.At
+		p.task = policy.Task{ID: e.TaskID, Name: d.Name, Kind: d.Kind, Owner: d.Owner, Labels: d.Labels}
+	case audit.SandboxEnrolled:
+		p.sandbox = policy.Sandbox{ID: e.Actor, Attestor: d.Attestor, Evidence: d.Class, Subject: d.Subject, Selectors: d.Selector}
+	case audit.TaskViolation:
+		p.violations++
+	case audit.LeaseIssued:
+		if e.RequestID != "" {
+			return nil, nil // people decided; the question to them is on the record by itself
+		}
+		ttl := d.Exp.Sub(e.At).Round(time.Second)
+		return p.recorded(e, d, ttl, policy.Decision{Effect: policy.Allow, Scopes: d.Scope, TTL: ttl, Deliver: policy.DeliveryToken, WouldAllow: d.Scope}), nil
+	case audit.RequestCreated:
+		ttl := time.Duration(d.TTL) * time.Second
+		was := policy.Decision{Effect: policy.Ask, Scopes: d.Scope, TTL: ttl, Deliver: policy.DeliveryToken,
+			Ask: &policy.Approval{Groups: d.Groups, Quorum: d.Quorum, Rules: []policy.AskRule{{Groups: d.Groups, Quorum: d.Quorum}}}}
+		if d.Facts != nil {
+			was.WouldAllow, was.Version, d.Tool, d.CNF = d.Facts.WouldAllow, d.Facts.Policy, d.Facts.Tool, d.Facts.CNF
+		}
+		return p.recorded(e, d, ttl, was), nil
+	case audit.TokenDenied:
+		defer func() { p.denials++ }()
+		if d.Policy == "" {
+			return nil, nil // it never came to policy
+		}
+		return p.recorded(e, d, unknownTTL, policy.Decision{Effect: policy.Deny, Denied: d.Denied, Version: d.Policy}), nil
+	}
+	return nil, nil
+}
+
+func watched(kind string) bool {
+	switch kind {
+	case audit.TaskOpened, audit.SandboxEnrolled, audit.LeaseIssued, audit.RequestCreated, audit.TokenDenied:
+		return true
+	}
+	return false
+}
+
+func (p *past) recorded(e audit.Entry, d data, ttl time.Duration, was policy.Decision) *policy.Recorded {
+	if p.task.ID == "" || p.sandbox.ID == "" || d.Scope.Empty() {
+		return nil // the export starts after the task did
+	}
+	q := policy.Query{
+		Sandbox: p.sandbox, Task: p.task, Scopes: d.Scope, Tool: d.Tool, TTL: max(ttl, time.Second),
+		Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken,
+		Record: policy.Record{Denials: p.denials, Violations: p.violations},
+	}
+	q.Task.Age = max(e.At.Sub(p.opened).Truncate(time.Second), 0)
+	if d.CNF["x5t#S256"] != "" {
+		q.Binding = policy.BindingMTLS
+	}
+	if d.Facts != nil {
+		q.Taint = d.Facts.Taint
+	}
+	return &policy.Recorded{Query: q, Decision: was}
+}

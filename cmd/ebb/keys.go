@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/attest/jose"
+	"ebb/broker/keys"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/cmd/ebb/internal/keyfile"
+	"ebb/cmd/ebb/internal/out"
+	"ebb/web/client"
+)
+
+// keyLine is one signing key of the server.
+type keyLine struct {
+	KID        string    `json:"kid"`
+	Alg        jose.Alg  `json:"alg"`
+	State      string    `json:"state"` // next, signs, retired
+	Created    time.Time `json:"created_at"`
+	ActiveFrom time.Time `json:"active_from"`
+	RetireAt   time.Time `json:"retire_at"`
+}
+
+var keyColumns = []out.Column[keyLine]{
+	{Name: "kid", Cell: func(k keyLine) string { return k.KID }},
+	{Name: "alg", Cell: func(k keyLine) string { return string(k.Alg) }},
+	{Name: "state", Cell: func(k keyLine) string { return k.State }},
+	{Name: "created_at", Cell: func(k keyLine) string { return out.Time(k.Created) }},
+	{Name: "active_from", Cell: func(k keyLine) string { return out.Time(k.ActiveFrom) }},
+	{Name: "retire_at", Cell: func(k keyLine) string { return out.Time(k.RetireAt) }},
+}
+
+func newKeys(c *cli) *cobra.Command {
+	return c.group("keys", "Signing keys of the server, and keys for clients", c.keysList(), c.keysRotate(), c.keysNew())
+}
+
+// openKeys opens the server's key directory; it never makes one.
+func (c *cli) openKeys() (*keys.Dir, error) {
+	cfg, err := c.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(cfg.Signing.KeysDir); errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("there are no signing keys in "+cfg.Signing.KeysDir, "start `ebb serve` once, or name its configuration with --config")
+	}
+	return keys.Open(keysConfig(cfg))
+}
+
+func keysConfig(cfg config.Config) keys.Config {
+	return keys.Config{Dir: cfg.Signing.KeysDir, Policy: keys.Policy{
+		Alg: jose.Alg(cfg.Signing.Alg), RotateEvery: cfg.Signing.RotateEvery, Lead: cfg.Signing.Lead, Grace: cfg.Signing.Overlap,
+	}}
+}
+
+func (c *cli) keysList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the signing keys of the server on this machine", Args: cobra.NoArgs}
+	cmd.RunE = c.do(func(*cobra.Command, []string) error {
+		dir, err := c.openKeys()
+		if err != nil {
+			return err
+		}
+		return out.List(c.stdout, c.format, keyColumns, keyLines(dir.Ring(), time.Now()))
+	})
+	return c.output(cmd)
+}
+
+func keyLines(ring *keys.Ring, now time.Time) []keyLine {
+	_, signing, _, err := ring.Signer(now)
+	var lines []keyLine
+	for _, k := range ring.Keys(now) {
+		state := "retired"
+		switch {
+		case err == nil && k.KID == signing:
+			state = "signs"
+		case k.ActiveFrom.After(now):
+			state = "next"
+		}
+		lines = append(lines, keyLine{k.KID, k.Alg, state, k.Created, k.ActiveFrom, k.RetireAt})
+	}
+	return lines
+}
+
+func (c *cli) keysRotate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rotate", Short: "Make the next signing key now", Args: cobra.NoArgs,
+		Long: "Make the next signing key now. It signs after signing.lead, so that verifiers have\nseen it. A running ebb picks it up within a minute; nothing has to be restarted.",
+	}
+	cmd.RunE = c.do(func(*cobra.Command, []string) error {
+		dir, err := c.openKeys()
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if _, err := dir.Rotate(now); err != nil {
+			return err
+		}
+		return out.List(c.stdout, c.format, keyColumns, keyLines(dir.Ring(), now))
+	})
+	return c.output(cmd)
+}
+
+func (c *cli) keysNew() *cobra.Command {
+	var alg, id string
+	cmd := &cobra.Command{
+		Use: "new FILE", Short: "Make a client's private key and print its public JWK for `principals[].keys`", Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&alg, "alg", string(jose.ES256), "ES256 or EdDSA")
+	cmd.Flags().StringVar(&id, "client-id", "", "principal that the key belongs to; kept in the file")
+	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
+		key, err := client.NewKey(jose.Alg(alg))
+		if err != nil {
+			return usage(err.Error(), "--alg ES256 or --alg EdDSA")
+		}
+		jwk, err := publicJWK(key)
+		if err != nil {
+			return err
+		}
+		err = keyfile.Write(args[0], keyfile.File{ClientID: id, Key: key})
+		if errors.Is(err, fs.ErrExist) {
+			return usage(args[0]+" exists and is left alone", "choose another name")
+		}
+		if err != nil {
+			return fail(err.Error(), "choose a directory that this user can write to")
+		}
+		c.printf("%s\n", jwk)
+		return nil
+	})
+	return cmd
+}
+
+// publicKey is the public half, named by its RFC 7638 thumbprint, which is what
+// ebb's clients send as kid.
+func publicKey(s jose.Signer) (jose.Key, error) {
+	kid, err := jose.Thumbprint(s.Public())
+	if err != nil {
+		return jose.Key{}, err
+	}
+	return jose.NewKey(kid, s.Public())
+}
+
+func publicJWK(s jose.Signer) ([]byte, error) {
+	key, err := publicKey(s)
+	if err != nil {
+		return nil, err
+	}
+	return jose.MarshalPublicJWK(key)
+}
+
+// localPublicKeys are the keys of the server on this machine: those in use and
+// those that are forgotten, so that its whole record can be proved.
+func (c *cli) localPublicKeys() ([]jose.Key, error) {
+	dir, err := c.openKeys()
+	if err != nil {
+		return nil, err
+	}
+	all, err := dir.Archive()
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range dir.Ring().Keys(time.Now()) {
+		key, err := jose.NewKey(k.KID, k.Signer.Public())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, key)
+	}
+	return all, nil
+}
+
+// keyPath is where a local key is.
+func (c *cli) keyPath(name string) string { return filepath.Join(config.DataDir(c.environ), name) }

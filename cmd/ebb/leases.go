@@ -1,0 +1,112 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/broker"
+	"ebb/cmd/ebb/internal/out"
+	"ebb/web/client"
+)
+
+var leaseColumns = []out.Column[broker.Lease]{
+	{Name: "id", Cell: func(l broker.Lease) string { return l.ID }},
+	{Name: "state", Cell: func(l broker.Lease) string { return string(l.State) }},
+	{Name: "scope", Cell: func(l broker.Lease) string { return l.Scopes.String() }},
+	{Name: "task", Cell: func(l broker.Lease) string { return l.TaskID }},
+	{Name: "owner", Cell: func(l broker.Lease) string { return l.Owner }},
+	{Name: "issued_at", Cell: func(l broker.Lease) string { return out.Time(l.IssuedAt) }},
+	{Name: "expires_at", Cell: func(l broker.Lease) string { return out.Time(l.ExpiresAt) }},
+	{Name: "revoked_at", Cell: func(l broker.Lease) string { return out.Time(l.RevokedAt) }},
+	{Name: "cause", Cell: func(l broker.Lease) string { return string(l.Cause) }},
+}
+
+var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
+	out.Column[broker.Lease]{Name: "revoked_by", Cell: func(l broker.Lease) string { return l.RevokedBy }},
+	out.Column[broker.Lease]{Name: "provider", Cell: func(l broker.Lease) string { return l.Provider }},
+	out.Column[broker.Lease]{Name: "resource", Cell: func(l broker.Lease) string { return l.Resource }},
+	out.Column[broker.Lease]{Name: "sandbox", Cell: func(l broker.Lease) string { return l.Sandbox }},
+	out.Column[broker.Lease]{Name: "tool", Cell: func(l broker.Lease) string { return l.Tool }},
+	out.Column[broker.Lease]{Name: "revocability", Cell: func(l broker.Lease) string { return string(l.Class) }},
+	out.Column[broker.Lease]{Name: "request", Cell: func(l broker.Lease) string { return l.RequestID }},
+	out.Column[broker.Lease]{Name: "rule", Cell: func(l broker.Lease) string { return l.Rule }},
+	out.Column[broker.Lease]{Name: "txn", Cell: func(l broker.Lease) string { return l.Txn }},
+	out.Column[broker.Lease]{Name: "bound_to", Cell: func(l broker.Lease) string {
+		if l.Binding.JKT != "" {
+			return "jkt " + l.Binding.JKT
+		}
+		return "x5t " + l.Binding.X5T
+	}},
+)
+
+func newLeases(c *cli) *cobra.Command {
+	return c.group("leases", "See and revoke credentials", c.leasesList(), c.leasesShow(), c.leasesRevoke())
+}
+
+func (c *cli) leasesList() *cobra.Command {
+	var f broker.LeaseFilter
+	var state string
+	var since time.Duration
+	cmd := &cobra.Command{Use: "list", Short: "List credentials, issued and revoked, newest first", Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&state, "state", "", "intent, live, revoking, revoked, expired or unconfirmed")
+	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "of tasks of this owner")
+	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "of this sandbox")
+	cmd.Flags().StringVar(&f.Provider, "provider", "", "of this provider")
+	cmd.Flags().DurationVar(&since, "since", 0, "issued in this time until now")
+	limit := limitFlag(cmd)
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		f.State = broker.LeaseState(state)
+		if since > 0 {
+			f.From = time.Now().Add(-since)
+		}
+		items, err := pages(*limit, func(p broker.Page) (client.List[broker.Lease], error) {
+			f.Page = p
+			return o.Leases(cmd.Context(), f)
+		})
+		if err != nil {
+			return err
+		}
+		return out.List(c.stdout, c.format, leaseColumns, items)
+	})
+	return c.output(c.remote(cmd))
+}
+
+func (c *cli) leasesShow() *cobra.Command {
+	cmd := &cobra.Command{Use: "show LEASE", Short: "Show one credential's record", Args: cobra.ExactArgs(1)}
+	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		l, err := o.Lease(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return out.One(c.stdout, c.format, leaseDetails, l)
+	})
+	return c.output(c.remote(cmd))
+}
+
+func (c *cli) leasesRevoke() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{Use: "revoke LEASE", Short: "End one credential at once", Args: cobra.ExactArgs(1)}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		l, err := o.RevokeLease(cmd.Context(), args[0], reason)
+		if err != nil {
+			return err
+		}
+		return out.One(c.stdout, c.format, leaseDetails, l)
+	})
+	return c.output(c.remote(cmd))
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	shutdownGrace = 10 * time.Second // for requests in flight
+	longPollGrace = time.Second      // for requests that only wait
+	keyRound      = time.Minute      // how often signing keys are looked after
+	policyRound   = 2 * time.Second  // how often the policy directory is looked at
+)
+
+// serve runs the node until ctx is done, then ends in good order: requests in
+// flight are answered, the record gets its last entry, the stores are closed.
+// Reload is a signal to read the policies now; nil = only the clock does.
+func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
+	g, running := errgroup.WithContext(ctx)
+	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer endWork()
+	g.Go(func() error {
+		err := n.server.Serve(n.listener)
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("serving: %w", err)
+	})
+	done := make(chan error, 1)
+	go func() { done <- n.broker.Run(work) }()
+	g.Go(func() error { return n.keepKeys(running) })
+	g.Go(func() error { return n.policies.watch(running, policyRound, reload) })
+	g.Go(func() error {
+		<-running.Done()
+		return n.shutdown(context.WithoutCancel(ctx))
+	})
+	err := g.Wait()
+	// The janitor goes last: ends that requests in flight still owed are paid.
+	endWork()
+	return errors.Join(err, <-done, n.close())
+}
+
+func (n *node) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
+	defer cancel()
+	timer := time.AfterFunc(longPollGrace, n.stop)
+	defer timer.Stop()
+	if err := n.server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("requests were still running after %s: %w", shutdownGrace, err), n.server.Close())
+	}
+	return nil
+}
+
+// keepKeys rotates signing keys when they are due and picks up those that other
+// replicas made. A failure leaves the keys as they are, and is tried again.
+func (n *node) keepKeys(ctx context.Context) error {
+	t := time.NewTicker(keyRound)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-t.C:
+			if err := n.dir.Maintain(now); err != nil {
+				n.log.ErrorContext(ctx, "signing keys could not be looked after; the ones in force stay", "error", err)
+			}
+		}
+	}
+}

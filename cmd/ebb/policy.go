@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/internal/out"
+	"ebb/scopes/policy"
+)
+
+func newPolicy(c *cli) *cobra.Command {
+	return c.group("policy", "Read, check and try policies", c.policyShow(), c.policyCheck(), c.policyTest(), c.policyExplain(), c.policyReplay())
+}
+
+// policyDir is the directory that a command names, else the configured one, ""
+// for the starter policy.
+func (c *cli) policyDir(args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	cfg, err := c.loadConfig()
+	return cfg.PolicyDir, err
+}
+
+// loadPolicies loads a directory; "" is the starter policy.
+func loadPolicies(dir string) (*policy.Set, error) {
+	if dir == "" {
+		return policy.Starter(), nil
+	}
+	set, err := policy.LoadDir(os.DirFS(dir))
+	if le, ok := errors.AsType[*policy.LoadError](err); ok {
+		lines := make([]string, len(le.Problems))
+		for i, p := range le.Problems {
+			lines[i] = "  " + out.Line(p.String())
+		}
+		return nil, fail(strconv.Itoa(len(lines))+" problem(s) in the policies of "+dir+"\n"+strings.Join(lines, "\n"), "`ebb policy show --schema` prints what a policy may name")
+	}
+	if err != nil {
+		return nil, usage(err.Error(), "name a directory that holds *.cedar files")
+	}
+	return set, nil
+}
+
+func (c *cli) policyShow() *cobra.Command {
+	cmd := &cobra.Command{Use: "show [DIR]", Short: "Print the policies: the configured ones, or the built-in starter policy", Args: cobra.MaximumNArgs(1)}
+	schema := cmd.Flags().Bool("schema", false, "print the Cedar schema that policies are checked against")
+	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
+		if *schema {
+			c.printf("%s", policy.Schema())
+			return nil
+		}
+		dir, err := c.policyDir(args)
+		if err != nil {
+			return err
+		}
+		if dir == "" {
+			c.printf("%s", policy.StarterSource())
+			return nil
+		}
+		files, _, err := readPolicies(os.DirFS(dir))
+		if err != nil {
+			return usage(err.Error(), "name a directory that holds *.cedar files")
+		}
+		for _, f := range files {
+			c.printf("// %s\n%s\n", out.Line(f.Name), f.Text)
+		}
+		return nil
+	})
+	return cmd
+}
+
+func (c *cli) policyCheck() *cobra.Command {
+	cmd := &cobra.Command{Use: "check [DIR]", Short: "Load policies as the server would and report every problem", Args: cobra.MaximumNArgs(1)}
+	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
+		dir, err := c.policyDir(args)
+		if err != nil {
+			return err
+		}
+		set, err := loadPolicies(dir)
+		if err != nil {
+			return err
+		}
+		c.printf("ok: %d policies, version %s\n", set.Len(), set.Version())
+		return nil
+	})
+	return cmd
+}
+
+var testColumns = []out.Column[policy.Result]{
+	{Name: "result", Cell: func(r policy.Result) string {
+		if r.OK {
+			return "ok"
+		}
+		return "FAILED"
+	}},
+	{Name: "file", Cell: func(r policy.Result) string { return r.File }},
+	{Name: "name", Cell: func(r policy.Result) string { return r.Name }},
+	{Name: "diff", Cell: func(r policy.Result) string { return strings.Join(r.Diff, "; ") }},
+}
+
+func (c *cli) policyTest() *cobra.Command {
+	cmd := &cobra.Command{Use: "test [DIR]", Short: "Run the golden tests (*.test.yaml) beside the policies", Args: cobra.MaximumNArgs(1)}
+	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
+		dir, err := c.policyDir(args)
+		if err != nil {
+			return err
+		}
+		if dir == "" {
+			return usage("the starter policy is tested with ebb itself", "name a directory that holds *.cedar and *.test.yaml files")
+		}
+		set, err := loadPolicies(dir)
+		if err != nil {
+			return err
+		}
+		files, err := policy.TestFiles(os.DirFS(dir))
+		if err != nil {
+			return usage(err.Error(), "name a directory that can be read")
+		}
+		report := policy.RunTests(set, files)
+		if err := out.List(c.stdout, c.format, testColumns, report.Results); err != nil {
+			return err
+		}
+		if !report.OK() {
+			return fail(strconv.Itoa(report.Failed)+" of "+strconv.Itoa(report.Failed+report.Passed)+" tests failed", "change the policy or what the test wants; no tests at all is a failure, too")
+		}
+		return nil
+	})
+	return c.output(cmd)
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/attest/dpop"
+	"ebb/attest/jose"
+	"ebb/broker/provider"
+	"ebb/cmd/ebb/internal/keyfile"
+	"ebb/cmd/ebb/internal/out"
+	"ebb/web/client"
+)
+
+// issued is what `ebb token -o json` prints.
+type issued struct {
+	Token     string    `json:"access_token"`
+	Type      string    `json:"token_type"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Scope     string    `json:"scope"`
+	LeaseID   string    `json:"lease_id"`
+	TaskID    string    `json:"task_id,omitempty"`
+}
+
+var issuedColumns = []out.Column[issued]{
+	{Name: "access_token", Cell: func(i issued) string { return i.Token }},
+	{Name: "token_type", Cell: func(i issued) string { return i.Type }},
+	{Name: "expires_at", Cell: func(i issued) string { return out.Time(i.ExpiresAt) }},
+	{Name: "scope", Cell: func(i issued) string { return i.Scope }},
+	{Name: "lease_id", Cell: func(i issued) string { return i.LeaseID }},
+}
+
+type tokenFlags struct {
+	ticket, evidence, attestor, task string
+	scope                            []string
+	request                          client.TokenRequest
+	use                              string
+}
+
+func newToken(c *cli) *cobra.Command {
+	var t tokenFlags
+	cmd := &cobra.Command{
+		Use: "token", Short: "Ask for a credential, as a sandbox", Args: cobra.NoArgs,
+		Long: `Ask for a credential, as a sandbox, and print it.
+
+The first time, enrol: --ticket (EBB_TICKET; "-" reads it from standard input) or
+--evidence with --task. That makes the key file --key (EBB_KEY_FILE) if there is
+none; afterwards the key file alone is enough. The credential is bound to that
+key: with --use "METHOD URL" the two header lines that use it once are printed
+instead, fit for curl -H @-.`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&t.ticket, "ticket", "", "enrolment ticket (EBB_TICKET)")
+	f.StringVar(&t.evidence, "evidence", "", "`file` of the evidence of another attestor, - = standard input")
+	f.StringVar(&t.attestor, "attestor", "", "attestor of the evidence; default: the one the task was opened with")
+	f.StringVar(&t.task, "task", c.env("EBB_TASK_ID"), "task of the evidence (EBB_TASK_ID)")
+	f.StringSliceVar(&t.scope, "scope", nil, "what the credential is for, repeatable; without it only enrol")
+	f.StringVar(&t.request.Resource, "resource", "", "where it will be used, when the scope does not say")
+	f.DurationVar(&t.request.TTL, "ttl", 0, "how long it is needed; policy may say less")
+	f.StringVar(&t.request.Tool, "tool", "", "tool that needs it")
+	f.StringVar(&t.request.Reason, "reason", "", "why, for the person who may have to decide")
+	f.BoolVar(&t.request.Wait, "wait", false, "wait when a person has to decide")
+	f.StringVar(&t.use, "use", "", "print header lines for one request: `\"METHOD URL\"`")
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error { return c.token(cmd, &t) })
+	return c.output(c.remote(cmd))
+}
+
+func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
+	set, err := parseScopes(t.scope)
+	if err != nil {
+		return err
+	}
+	t.request.Scope = set
+	s, id, err := c.sandbox(cmd, t)
+	if err != nil {
+		return err
+	}
+	if set.Empty() {
+		if cmd.Flags().Changed("output") {
+			return out.One(c.stdout, c.format, issuedColumns, issued{TaskID: id.TaskID})
+		}
+		c.printf("enrolled %s for %s\n", id.ClientID, id.TaskID)
+		return nil
+	}
+	t.request.Pending = func(p client.Pending) {
+		c.sayf("ebb: a person has to decide; the answer is due in %s\n", p.ExpiresIn)
+	}
+	cred, err := s.Token(cmd.Context(), t.request)
+	if err != nil {
+		return err
+	}
+	if t.use != "" {
+		return c.useLines(id.Key, cred, t.use)
+	}
+	if !cmd.Flags().Changed("output") {
+		c.printf("%s\n", cred.Token.Reveal())
+		return nil
+	}
+	return out.One(c.stdout, c.format, issuedColumns, issued{
+		Token: cred.Token.Reveal(), Type: cred.Type, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: id.TaskID,
+	})
+}
+
+// useLines prints the header lines of one request (RFC 9449 section 7.1).
+func (c *cli) useLines(key jose.Signer, cred client.Credential, use string) error {
+	method, url, ok := strings.Cut(use, " ")
+	if !ok {
+		return usage("--use needs a method and a URL", `write --use "GET https://api.example.com/things"`)
+	}
+	proof, err := dpop.NewProof(key, method, url, cred.Token.Reveal(), "", time.Now())
+	if err != nil {
+		return err
+	}
+	c.printf("Authorization: %s %s\nDPoP: %s\n", cred.Type, cred.Token.Reveal(), proof)
+	return nil
+}
+
+// sandbox is this process as a sandbox: enrolled before, or now.
+func (c *cli) sandbox(cmd *cobra.Command, t *tokenFlags) (*client.Sandbox, keyfile.File, error) {
+	none := keyfile.File{}
+	if c.keyFile == "" {
+		return nil, none, usage("a sandbox needs a key file", "name it with --key or EBB_KEY_FILE; it is made when you enrol")
+	}
+	id, err := keyfile.Read(c.keyFile)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !fresh {
+		return nil, none, usage(err.Error(), "name the sandbox's own key file")
+	}
+	ticket := t.ticket
+	if ticket == "" {
+		ticket = c.env("EBB_TICKET")
+	}
+	if ticket == "" && t.evidence == "" {
+		if fresh {
+			return nil, none, usage("there is no key file "+c.keyFile+" and no ticket", "enrol with --ticket or EBB_TICKET")
+		}
+		if c.clientID != "" {
+			id.ClientID = c.clientID
+		}
+		s, err := c.newSandbox(id)
+		return s, id, err
+	}
+	if fresh {
+		if id.Key, err = client.NewKey(jose.ES256); err != nil {
+			return nil, none, err
+		}
+	}
+	s, err := c.newSandbox(keyfile.File{Key: id.Key})
+	if err != nil {
+		return nil, none, err
+	}
+	e, err := c.enrol(cmd, s, t, ticket)
+	if err != nil {
+		return nil, none, err
+	}
+	id.ClientID, id.TaskID = e.ClientID, e.TaskID
+	if fresh {
+		if err := keyfile.Write(c.keyFile, id); err != nil {
+			return nil, none, fail(err.Error(), "choose a --key in a directory that this user can write to; the ticket is spent")
+		}
+	}
+	return s, id, nil
+}
+
+func (c *cli) newSandbox(id keyfile.File) (*client.Sandbox, error) {
+	peer, err := c.peer()
+	if err != nil {
+		return nil, err
+	}
+	s, err := client.NewSandbox(client.SandboxConfig{Config: peer, Key: id.Key, ClientID: id.ClientID})
+	if err != nil {
+		return nil, usage(err.Error(), "check --url and --key")
+	}
+	return s, nil
+}
+
+func (c *cli) enrol(cmd *cobra.Command, s *client.Sandbox, t *tokenFlags, ticket string) (client.Enrolment, error) {
+	if t.evidence != "" {
+		if t.task == "" {
+			return client.Enrolment{}, usage("evidence needs a task", "name it with --task or EBB_TASK_ID")
+		}
+		text, err := c.readInput(t.evidence)
+		if err != nil {
+			return client.Enrolment{}, err
+		}
+		return s.EnrolEvidence(cmd.Context(), t.task, t.attestor, text)
+	}
+	if ticket == "-" {
+		text, err := c.readInput("-")
+		if err != nil {
+			return client.Enrolment{}, err
+		}
+		ticket = text
+	}
+	return s.Enrol(cmd.Context(), provider.NewSecret(ticket))
+}
+
+// readInput reads a small file, or standard input for "-".
+func (c *cli) readInput(name string) (string, error) {
+	in := c.stdin
+	if name != "-" {
+		f, err := openFile(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, 64<<10+1))
+	if err != nil {
+		return "", fail(err.Error(), "check the file")
+	}
+	if len(b) > 64<<10 {
+		return "", usage("the input is larger than 64 KiB", "it is not what was meant")
+	}
+	return strings.TrimSpace(string(b)), nil
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// newTracer exports traces over OTLP/HTTP when the standard OTEL_* variables
+// ask for it, and is nil otherwise. The exporter and the SDK read the other
+// OTEL_* variables (headers, sampler, resource) by themselves.
+func (c *cli) newTracer(ctx context.Context) (tp trace.TracerProvider, stop func(context.Context) error, err error) {
+	none := func(context.Context) error { return nil }
+	exporter := c.env("OTEL_TRACES_EXPORTER")
+	addressed := c.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || c.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	switch {
+	case strings.EqualFold(c.env("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter == "" && !addressed:
+		return nil, none, nil
+	case exporter != "" && exporter != "otlp":
+		return nil, none, usage(fmt.Sprintf("OTEL_TRACES_EXPORTER is %q", exporter), "set it to otlp or none")
+	}
+	exp, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, none, usage("traces cannot be exported: "+err.Error(), "check the OTEL_EXPORTER_OTLP_* variables")
+	}
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp))
+	return p, p.Shutdown, nil
+}

@@ -111,7 +111,11 @@ func (s *Store) count(r broker.Rate, now int64) error {
 	us := now * 1000
 	step := (r.Per.Microseconds() + int64(r.Limit) - 1) / int64(r.Limit)
 	burst := step * int64(r.Limit)
-	tat := max(us, min(had.tat, us+burst)) // a clock set back costs one burst, no more
+	tat := max(us, had.tat)
+	if tat > us+burst { // the clock was set back: that costs one burst, no more
+		tat = us + burst
+		s.rates[r.Key] = rate{tat: tat, until: tat / 1000}
+	}
 	if over := tat + step - us - burst; over > 0 {
 		return &broker.RateError{Key: r.Key, RetryAfter: ceilMilli(over)}
 	}

@@ -76,7 +76,9 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 		l.Taint = append(l.Taint, had.Taint...)
 	}
 	slices.Sort(l.Taint)
-	l.Taint = slices.Compact(l.Taint)
+	if l.Taint = slices.Compact(l.Taint); len(l.Taint) == 0 {
+		l.Taint = nil
+	}
 	wasClosed := t.known && t.live.State == broker.TaskClosed
 	t.known, t.live = true, l
 	t.keep = max(t.keep, keep.UnixMilli())
@@ -87,7 +89,7 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 			at = l.ClosedAt.UnixMilli()
 		}
 		s.close(l.ID, t, at)
-	case l.State != broker.TaskClosed:
+	case l.State != broker.TaskClosed && s.due.entry[l.ID] == nil: // a known one may be held by a taker
 		s.due.offer(l.ID, due(l))
 	}
 	return nil

@@ -41,7 +41,9 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	entry := b.requestEntry(audit.RequestVoted, who.ID, r, map[string]any{
 		"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note,
 	})
-	out, err := b.cfg.Desk.Vote(ctx, vote, b.now().Add(b.cfg.Limits.GrantTTL), entry)
+	// The desk keeps of the two outcomes the one that the vote leads to, if any.
+	out, err := b.cfg.Desk.Vote(ctx, vote, b.now().Add(b.cfg.Limits.GrantTTL), entry,
+		b.requestEntry(audit.RequestApproved, who.ID, r, nil), b.requestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": vote.Code}))
 	switch {
 	case errors.Is(err, ErrDone):
 		return Request{}, E(Conflict, "The request is decided, expired or withdrawn already.", err)
@@ -56,7 +58,7 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 }
 
 func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error) {
-	vote := Vote{RequestID: r.ID, By: who.ID, Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now()}
+	vote := Vote{RequestID: r.ID, By: who.ID, Groups: who.Groups, Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now()}
 	if utf8.RuneCountInString(v.Note) > 500 || !jose.Plain(v.Note) {
 		return vote, E(Invalid, "note must be at most 500 printable characters.", nil)
 	}
@@ -120,7 +122,7 @@ func (b *Broker) stillTrue(ctx context.Context, r Request) error {
 	changed := d.Effect != policy.Ask
 	if !changed {
 		again := r
-		again.Groups, again.Quorum = d.Ask.Groups, max(1, d.Ask.Quorum)
+		again.Approval = *d.Ask
 		_, digest, err := seal(b.factsOf(again, live, *live.Sandbox, d))
 		if err != nil {
 			return unavailable(err)
@@ -136,15 +138,13 @@ func (b *Broker) stillTrue(ctx context.Context, r Request) error {
 	return E(Conflict, "The facts have changed since the request was made. It was withdrawn; the agent may ask again.", ErrStale)
 }
 
-// afterVote records how the request ended and, on suspicion, stops the task.
+// afterVote counts how the request ended and, on suspicion, stops the task.
 func (b *Broker) afterVote(ctx context.Context, who Principal, r Request) error {
 	switch r.State {
 	case RequestApproved:
 		b.m.requests.WithLabelValues("approved").Inc()
-		b.note(ctx, b.requestEntry(audit.RequestApproved, who.ID, r, map[string]any{"scope": r.Granted, "ttl": r.GrantedTTL, "until": r.GrantUntil}))
 	case RequestDenied:
 		b.m.requests.WithLabelValues("denied").Inc()
-		b.note(ctx, b.requestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": r.Code}))
 		if _, err := b.cfg.Ledger.Touch(ctx, r.TaskID, Touch{Denials: 1}); err != nil && !errors.Is(err, ErrTaskClosed) {
 			b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", r.TaskID, "error", err)
 		}

@@ -276,3 +276,41 @@ func TestOpenRequestsAreCapped(t *testing.T) {
 		t.Error("a request outlived its task")
 	}
 }
+
+// Members of one rule's group must not stand in for another's.
+func TestEveryRuleIsAskedOfItsOwnPeople(t *testing.T) {
+	e := brokertest.New(t, brokertest.Config{Policies: map[string][]byte{"p.cedar": []byte(`
+@id("eu") @ask("eu-owners")
+permit (principal, action, resource in Ebb::Resource::"orders:eu/1");
+@id("eu2") @ask("eu2-owners") @quorum("2")
+permit (principal, action, resource in Ebb::Resource::"orders:eu/2");
+`)}})
+	s := e.Open(t, brokertest.Spec())
+	p := pending(t, s, "orders:eu/1:write orders:eu/2:write")
+	person := func(id string, groups ...string) broker.Principal {
+		return broker.Principal{ID: id, Roles: []broker.Role{broker.RoleApprover}, Groups: groups}
+	}
+	yes := func(who broker.Principal) broker.RequestState {
+		r, err := e.Broker.Request(t.Context(), who, p.RequestID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err = e.Broker.Decide(t.Context(), who, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest}); err != nil {
+			t.Fatal(err)
+		}
+		return r.State
+	}
+	for _, step := range []struct {
+		who  broker.Principal
+		want broker.RequestState
+	}{
+		{person("a", "eu-owners"), broker.RequestPending},
+		{person("b", "eu-owners"), broker.RequestPending},
+		{person("c", "eu2-owners"), broker.RequestPending},
+		{person("d", "eu2-owners", "eu-owners"), broker.RequestApproved},
+	} {
+		if got := yes(step.who); got != step.want {
+			t.Fatalf("after %s: %s, want %s", step.who.ID, got, step.want)
+		}
+	}
+}

@@ -67,8 +67,7 @@ type facts struct {
 	WouldAllow scopes.Set        `json:"would_allow"`
 	Rules      []string          `json:"rules"`
 	Why        []string          `json:"why"`
-	Groups     []string          `json:"groups"`
-	Quorum     int               `json:"quorum"`
+	Ask        policy.Approval   `json:"ask"`
 	Policy     string            `json:"policy_version"`
 	Violations int               `json:"violations"`
 	Taint      []string          `json:"taint"`
@@ -140,7 +139,7 @@ func (b *Broker) compose(w want, d policy.Decision, r TokenRequest, now time.Tim
 		ID: newID(requestPrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Runner: w.live.Runner,
 		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T),
 		Provider: w.name, Scopes: w.scopes, Resource: w.provider.Resource, TTL: ttl, Binding: w.bind, Tool: w.tool,
-		Details: w.details, EvidenceEnd: w.notAfter, Groups: d.Ask.Groups, Quorum: max(1, d.Ask.Quorum), Reason: r.Reason, Asked: 1,
+		Details: w.details, EvidenceEnd: w.notAfter, Approval: *d.Ask, Reason: r.Reason, Asked: 1,
 		CreatedAt: now, ExpiresAt: earliest(now.Add(b.cfg.Limits.RequestTTL), w.live.Deadline), State: RequestPending,
 	}
 	var err error
@@ -155,7 +154,7 @@ func (b *Broker) factsOf(r Request, t Live, s Sandbox, d policy.Decision) facts 
 		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: b.cfg.Providers[r.Provider].Driver.Class(),
 		TTL: r.TTL, Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
 		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: s, WouldAllow: d.WouldAllow, Rules: d.Rules,
-		Why: d.Why, Groups: r.Groups, Quorum: r.Quorum, Policy: d.Version, Violations: t.Violations,
+		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,
 		Taint: t.Taint, ExpiresAt: r.ExpiresAt,
 	}
 }
@@ -364,7 +363,7 @@ func (b *Broker) requestByID(ctx context.Context, id string) (Request, error) {
 	return rs[0], nil
 }
 
-// groupsMeet reports whether an approver's groups may decide a request.
+// groupsMeet reports whether an approver's groups have a say in a request.
 func groupsMeet(r Request, groups []string) bool {
-	return len(r.Groups) == 0 || slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(groups, g) })
+	return slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(groups, g) })
 }

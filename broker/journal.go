@@ -121,9 +121,10 @@ type Desk interface {
 	// then that one is returned with Asked raised and made is false. Atomic.
 	Create(ctx context.Context, r Request, limit int, e audit.Entry) (out Request, made bool, err error)
 	// Vote adds v and settles the request when it is decided: any no denies;
-	// Quorum different people's yes approves with the meet of the voted scopes
+	// the people who said yes approve, once Request.Satisfied by them, the meet of the voted scopes
 	// and the shortest TTL. ErrDone when not pending or expired, ErrStale when
-	// v.Digest differs, ErrExists when the same person voted before.
+	// v.Digest differs, ErrExists when the same person voted before. Of the
+	// entries, those about an approval or a denial are kept only when v leads to it.
 	Vote(ctx context.Context, v Vote, grantUntil time.Time, entries ...audit.Entry) (Request, error)
 	// Settle moves a request from one state to another: exactly one caller wins,
 	// the others get ErrDone.

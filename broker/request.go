@@ -6,6 +6,7 @@ import (
 	"ebb/broker/agenttext"
 	"ebb/broker/provider"
 	"ebb/scopes"
+	"ebb/scopes/policy"
 )
 
 // RequestState is where an escalation is. All but pending and approved are final.
@@ -58,6 +59,7 @@ type PendingInfo struct {
 type Vote struct {
 	RequestID string     `json:"request_id"`
 	By        string     `json:"by"`
+	Groups    []string   `json:"groups,omitempty"` // of the approver at that moment: policy asks for people of certain groups
 	Approve   bool       `json:"approve"`
 	Digest    string     `json:"digest"`                // of the facts the approver saw
 	Scopes    scopes.Set `json:"scope,omitzero"`        // narrower than asked, or empty = as asked
@@ -69,28 +71,27 @@ type Vote struct {
 
 // Request is an escalation that waits for a person.
 type Request struct {
-	ID          string              `json:"id"` // "req_..."
-	TaskID      string              `json:"task_id"`
-	Sandbox     string              `json:"sandbox"`
-	Owner       string              `json:"owner"`  // of the task: may never approve
-	Runner      string              `json:"runner"` // of the task: may never approve
-	Dedupe      string              `json:"-"`      // hash of task, scopes, resource, key; no agent text
-	Provider    string              `json:"provider"`
-	Scopes      scopes.Set          `json:"scope"`
-	Resource    string              `json:"resource"`
-	TTL         Seconds             `json:"ttl_seconds"`
-	Binding     provider.Binding    `json:"cnf"`
-	Tool        string              `json:"tool,omitempty"`
-	Details     bool                `json:"details,omitempty"`
-	EvidenceEnd time.Time           `json:"evidence_until,omitzero"` // a token taken by polling dies with the evidence it was asked on
-	Groups      []string            `json:"groups"`                  // who may decide
-	Quorum      int                 `json:"quorum"`                  // how many must say yes, at least 1
-	Facts       Facts               `json:"facts"`
-	Digest      string              `json:"digest"` // hex SHA-256 of Facts
-	Reason      agenttext.Untrusted `json:"reason"` // the agent's words
-	Asked       int                 `json:"asked"`  // how often it was asked
-	CreatedAt   time.Time           `json:"created_at"`
-	ExpiresAt   time.Time           `json:"expires_at"` // no answer by then is a no
+	ID              string              `json:"id"` // "req_..."
+	TaskID          string              `json:"task_id"`
+	Sandbox         string              `json:"sandbox"`
+	Owner           string              `json:"owner"`  // of the task: may never approve
+	Runner          string              `json:"runner"` // of the task: may never approve
+	Dedupe          string              `json:"-"`      // hash of task, scopes, resource, key; no agent text
+	Provider        string              `json:"provider"`
+	Scopes          scopes.Set          `json:"scope"`
+	Resource        string              `json:"resource"`
+	TTL             Seconds             `json:"ttl_seconds"`
+	Binding         provider.Binding    `json:"cnf"`
+	Tool            string              `json:"tool,omitempty"`
+	Details         bool                `json:"details,omitempty"`
+	EvidenceEnd     time.Time           `json:"evidence_until,omitzero"` // a token taken by polling dies with the evidence it was asked on
+	policy.Approval                     // who must agree: groups, quorum and, what counts, rules
+	Facts           Facts               `json:"facts"`
+	Digest          string              `json:"digest"` // hex SHA-256 of Facts
+	Reason          agenttext.Untrusted `json:"reason"` // the agent's words
+	Asked           int                 `json:"asked"`  // how often it was asked
+	CreatedAt       time.Time           `json:"created_at"`
+	ExpiresAt       time.Time           `json:"expires_at"` // no answer by then is a no
 
 	State      RequestState `json:"state"`
 	Votes      []Vote       `json:"votes,omitempty"`

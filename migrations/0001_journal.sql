@@ -71,8 +71,7 @@ CREATE TABLE requests (
     tool        TEXT   NOT NULL,
     details     BIGINT NOT NULL, -- 0 or 1
     evidence_until BIGINT NOT NULL,
-    groups_json TEXT   NOT NULL, -- JSON array
-    quorum      BIGINT NOT NULL,
+    ask         TEXT   NOT NULL, -- JSON: who must agree
     facts       TEXT   NOT NULL, -- canonical JSON, byte for byte what digest is over
     digest      TEXT   NOT NULL,
     reason      TEXT   NOT NULL, -- the agent's words as an ASCII JSON string
@@ -105,6 +104,7 @@ CREATE TABLE request_groups (
 CREATE TABLE votes (
     request_id  TEXT   NOT NULL,
     voter       TEXT   NOT NULL,
+    groups      TEXT   NOT NULL, -- JSON array: the groups of the voter at that moment
     place       BIGINT NOT NULL, -- 1, 2, 3 ... within the request
     approve     BIGINT NOT NULL, -- 0 or 1
     digest      TEXT   NOT NULL,
@@ -138,6 +138,7 @@ CREATE TABLE audit_entries (
 );
 -- kind and actor have no index: every mint would pay for it, and who asks for
 -- them also names a time or a limit.
+CREATE INDEX audit_entries_kind    ON audit_entries (kind, at, writer, seq);
 CREATE INDEX audit_entries_at      ON audit_entries (at, writer, seq);
 CREATE INDEX audit_entries_task    ON audit_entries (task_id, at, writer, seq) WHERE task_id <> '';
 CREATE INDEX audit_entries_lease   ON audit_entries (lease_id) WHERE lease_id <> '';

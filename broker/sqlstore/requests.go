@@ -11,7 +11,7 @@ import (
 )
 
 const requestColumns = "id, task_id, sandbox, owner, runner, dedupe, provider, scope, resource, ttl, jkt, x5t, tool, details, evidence_until, " +
-	"groups_json, quorum, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note"
+	"ask, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note"
 
 // Requests implements broker.Desk.
 func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
@@ -55,7 +55,7 @@ func readRequests(ctx context.Context, q querier, tail string, args []any) ([]br
 		at[r.ID] = i
 		ids = append(ids, r.ID)
 	}
-	votes, err := collect(ctx, q, "SELECT request_id, voter, approve, digest, scope, ttl, code, note, voted_at FROM votes WHERE request_id IN ("+marks(len(ids))+
+	votes, err := collect(ctx, q, "SELECT request_id, voter, groups, approve, digest, scope, ttl, code, note, voted_at FROM votes WHERE request_id IN ("+marks(len(ids))+
 		") ORDER BY request_id, place", ids, scanVote)
 	for _, v := range votes {
 		r := &out[at[v.RequestID]]
@@ -77,13 +77,13 @@ func oneRequest(ctx context.Context, q querier, id string) (broker.Request, erro
 }
 
 func requestArgs(r *broker.Request) ([]any, error) {
-	if r.ID == "" || r.TaskID == "" || r.Dedupe == "" || r.Digest == "" || r.Quorum < 1 || len(r.Groups) == 0 {
-		return nil, errors.New("a request needs an id, a task, a dedupe key, a digest, a quorum and a group")
+	if r.ID == "" || r.TaskID == "" || r.Dedupe == "" || r.Digest == "" || len(r.Groups) == 0 || len(r.Rules) == 0 {
+		return nil, errors.New("a request needs an id, a task, a dedupe key, a digest, and rules that say who decides")
 	}
 	if r.CreatedAt.IsZero() || !r.ExpiresAt.After(r.CreatedAt) {
 		return nil, errors.New("a request needs an expiry after its creation")
 	}
-	groups, err := json.Marshal(r.Groups)
+	ask, err := json.Marshal(r.Approval)
 	if err != nil {
 		return nil, err
 	}
@@ -98,16 +98,16 @@ func requestArgs(r *broker.Request) ([]any, error) {
 		return nil, err
 	}
 	return []any{r.ID, r.TaskID, r.Sandbox, r.Owner, r.Runner, r.Dedupe, r.Provider, r.Scopes.String(), r.Resource, int64(r.TTL),
-		r.Binding.JKT, r.Binding.X5T, r.Tool, flag(r.Details), millis(r.EvidenceEnd), string(groups), r.Quorum, string(r.Facts), r.Digest, string(reason), 1, 0,
+		r.Binding.JKT, r.Binding.X5T, r.Tool, flag(r.Details), millis(r.EvidenceEnd), string(ask), string(r.Facts), r.Digest, string(reason), 1, 0,
 		millis(r.CreatedAt), millis(r.ExpiresAt), string(broker.RequestPending), 0, "", 0, 0, "", ""}, nil
 }
 
 func scanRequest(row scan) (broker.Request, error) {
 	var r broker.Request
-	var scope, groups, facts, reason, granted string
+	var scope, ask, facts, reason, granted string
 	var details, evidence, voted, created, expires, decided, until int64
 	err := row(&r.ID, &r.TaskID, &r.Sandbox, &r.Owner, &r.Runner, &r.Dedupe, &r.Provider, &scope, &r.Resource, &r.TTL, &r.Binding.JKT, &r.Binding.X5T,
-		&r.Tool, &details, &evidence, &groups, &r.Quorum, &facts, &r.Digest, &reason, &r.Asked, &voted, &created, &expires, &r.State, &decided, &granted, &r.GrantedTTL, &until,
+		&r.Tool, &details, &evidence, &ask, &facts, &r.Digest, &reason, &r.Asked, &voted, &created, &expires, &r.State, &decided, &granted, &r.GrantedTTL, &until,
 		&r.Code, &r.Note)
 	if err != nil {
 		return r, err
@@ -118,7 +118,7 @@ func scanRequest(row scan) (broker.Request, error) {
 	var errs [2]error
 	r.Scopes, errs[0] = scopes.ParseSet(scope)
 	r.Granted, errs[1] = scopes.ParseSet(granted)
-	if err := errors.Join(errs[0], errs[1], json.Unmarshal([]byte(groups), &r.Groups), json.Unmarshal([]byte(reason), &r.Reason)); err != nil {
+	if err := errors.Join(errs[0], errs[1], json.Unmarshal([]byte(ask), &r.Approval), json.Unmarshal([]byte(reason), &r.Reason)); err != nil {
 		return r, fmt.Errorf("request %s: the stored row is damaged: %w", r.ID, err)
 	}
 	return r, nil
@@ -127,14 +127,17 @@ func scanRequest(row scan) (broker.Request, error) {
 func scanVote(row scan) (broker.Vote, error) {
 	var v broker.Vote
 	var scope string
+	var groups string
 	var approve, at int64
-	if err := row(&v.RequestID, &v.By, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at); err != nil {
+	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at); err != nil {
 		return v, err
 	}
 	v.Approve, v.At = approve != 0, fromMillis(at)
 	var err error
-	v.Scopes, err = scopes.ParseSet(scope)
-	return v, err
+	if v.Scopes, err = scopes.ParseSet(scope); err != nil {
+		return v, err
+	}
+	return v, json.Unmarshal([]byte(groups), &v.Groups)
 }
 
 func flag(b bool) int64 {

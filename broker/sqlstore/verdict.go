@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"ebb/broker"
+	"ebb/scopes/policy"
 )
 
 // verdict is what the votes so far, the last one included, make of a request.
@@ -13,12 +14,13 @@ func verdict(r broker.Request, votes []broker.Vote) (broker.Request, error) {
 		r.State, r.DecidedAt, r.Code, r.Note = broker.RequestDenied, last.At, last.Code, last.Note
 		return r, nil
 	}
-	granted, ttl, yes := r.Scopes, r.TTL, 0
+	granted, ttl := r.Scopes, r.TTL
+	var yes []policy.Approver
 	for _, v := range votes {
 		if !v.Approve {
 			continue // cannot be: it would have settled the request
 		}
-		yes++
+		yes = append(yes, policy.Approver{Name: v.By, Groups: v.Groups})
 		if !v.Scopes.Empty() {
 			granted = granted.Narrow(v.Scopes)
 		}
@@ -31,7 +33,7 @@ func verdict(r broker.Request, votes []broker.Vote) (broker.Request, error) {
 	if granted.Empty() {
 		return r, broker.E(broker.InvalidScope, "What you approve has nothing in common with what was asked and approved before. Approve as asked, a part of it, or deny.", nil)
 	}
-	if yes >= r.Quorum {
+	if r.Satisfied(yes) {
 		r.State, r.DecidedAt, r.Granted, r.GrantedTTL, r.Note = broker.RequestApproved, last.At, granted, ttl, last.Note
 	}
 	return r, nil

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,8 +92,12 @@ func (b *ballot) admit(r broker.Request) error {
 
 func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	v := b.v
-	_, err := s.exec(ctx, "INSERT INTO votes (request_id, voter, place, approve, digest, scope, ttl, code, note, voted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		v.RequestID, v.By, place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At))
+	groups, err := json.Marshal(v.Groups)
+	if err != nil {
+		return err
+	}
+	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, groups, place, approve, digest, scope, ttl, code, note, voted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At))
 	return err
 }
 

@@ -10,15 +10,28 @@ import (
 	"testing"
 )
 
-// ways out of custody: the files that may call Secret.Reveal, and those that
-// may call Untrusted.Raw. Every other file sees "[redacted]" or nothing. A new
-// line here is a decision about security and needs a reason.
+// exits are the files that may take a secret out of custody (Secret.Reveal) or
+// an agent's text (Untrusted.Raw). Every other file sees "[redacted]" or nothing.
+// A new line is a decision about security and needs its reason.
 var exits = map[string][]string{
 	"Reveal": {
-		"broker/provider/secret.go", // the type itself
+		"broker/provider/secret.go",              // the type itself: Equal and Hash
+		"broker/provider/providertest/",          // the suite looks at what a driver minted
+		"broker/brokertest/",                     // the test sandbox uses its own token
+		"web/api/tasks.go",                       // a ticket, to the runner that asked for it
+		"web/api/enroll.go",                      // a task token, to the sandbox that enrolled
+		"web/api/token.go",                       // a token, to the sandbox it is bound to
+		"web/api/backchannel.go", "web/oauth.go", // a deferral code, to the client that waits
+		"web/client/outgoing.go",                 // the wire, seen from the client
+		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it
+		"cmd/ebb/token.go",                       // a token, printed for the tool that asked for it
+		"cmd/ebb/stores.go",                      // the password, into the address of the database
 	},
 	"Raw": {
-		"broker/agenttext/", // the type itself
+		"broker/agenttext/",   // the type itself
+		"broker/sqlstore/",    // to store it
+		"broker/storetest/",   // the suite looks at what was stored
+		"web/api/requests.go", // to serve it as a download
 	},
 }
 

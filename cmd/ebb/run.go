@@ -41,7 +41,7 @@ missing heartbeat ends the task.`,
 		if flags.heartbeat < 2*time.Second {
 			return usage("--heartbeat is too short", "choose at least 2s; without heartbeats a dead ebb would leave the task open")
 		}
-		if flags.name == "" {
+		if !cmd.Flags().Changed("name") {
 			flags.name = filepath.Base(args[0])
 		}
 		spec, err := flags.spec(true)

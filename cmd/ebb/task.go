@@ -77,7 +77,7 @@ type taskFlags struct {
 
 func (t *taskFlags) add(cmd *cobra.Command, heartbeat time.Duration) {
 	f := cmd.Flags()
-	f.StringVar(&t.name, "name", "", "what the task is, for people")
+	f.StringVar(&t.name, "name", "task", "what the task is, for people")
 	f.StringVar(&t.kind, "kind", "adhoc", "kind of task, for policies")
 	f.StringVar(&t.owner, "owner", "", "on whose behalf; default: the principal")
 	f.StringVar(&t.attestor, "attestor", "enroll", "who vouches for the sandbox")

@@ -14,12 +14,13 @@ func Variable(path string) string {
 	return "EBB_" + strings.ToUpper(strings.NewReplacer(".", "_").Replace(path))
 }
 
-// environment applies the EBB_ variables, in the order of the table.
+// environment applies the EBB_ variables, in the order of the table. An empty
+// variable is one that is not set, as container tools write it.
 func environment(c *Config, environ []string, src map[string]string, ps *Problems) {
 	left := map[string]string{}
 	for _, line := range environ {
 		name, value, _ := strings.Cut(line, "=")
-		if strings.HasPrefix(name, "EBB_") && !strings.HasPrefix(name, "EBB_TEST_") && !slices.Contains(clientVariables, name) {
+		if value != "" && strings.HasPrefix(name, "EBB_") && !strings.HasPrefix(name, "EBB_TEST_") && !slices.Contains(clientVariables, name) {
 			left[name] = value
 		}
 	}

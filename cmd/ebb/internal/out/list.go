@@ -81,10 +81,14 @@ func listCSV[T any](w io.Writer, columns []Column[T], items []T) error {
 }
 
 // drawn makes any text safe to look at: at most limit code points, one line,
-// nothing invisible. 0 = all of it.
+// nothing invisible. 0 = all of it. In printable ASCII nothing can hide, and it
+// stays as it is: ids and digests must survive copying, whatever digits repeat.
 func drawn(text string, limit int) string {
-	return agenttext.ShowLine(agenttext.From(text), limit)
+	if strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7e }) || limit > 0 && len(text) > limit {
+		return agenttext.ShowLine(agenttext.From(text), limit)
+	}
+	return text
 }
 
 // Line draws text that came from somewhere else, for messages.
-func Line(text string) string { return drawn(text, 4*maxCell) }
+func Line(text string) string { return drawn(text, 1000) }

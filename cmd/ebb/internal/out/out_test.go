@@ -69,6 +69,17 @@ func TestTable(t *testing.T) {
 	}
 }
 
+func TestIdsSurvive(t *testing.T) {
+	t.Parallel()
+	const id = "lse_01a1f92a00007bf2222244bdd0bc9949"
+	for _, f := range []out.Format{out.Table, out.JSON, out.CSV} {
+		var b strings.Builder
+		if err := out.List(&b, f, columns, []thing{{Name: id}}); err != nil || !strings.Contains(b.String(), id) {
+			t.Errorf("%s prints %q, %v", f, b.String(), err)
+		}
+	}
+}
+
 func TestCSVIsInert(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

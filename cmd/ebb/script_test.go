@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	_ "modernc.org/sqlite" // to spoil a database on purpose
+)
+
+// TestScripts runs testdata/script/*.txtar against the built binary.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	bin := filepath.Join(t.TempDir(), "ebb")
+	build := exec.Command("go", "build", "-o", bin, ".")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, text)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("XDG_DATA_HOME", "")
+			e.Setenv("DATA", filepath.Join(e.WorkDir, ".local/share/ebb"))
+			e.Setenv("EBB_LISTEN", "127.0.0.1:0")
+			e.Setenv("EBB_LIMITS_POLL_INTERVAL", "1s")
+			e.Setenv("EBB_LIMITS_CHECKPOINT", "1s")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"ready": ready, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
+		},
+	})
+}
+
+const patience = 20 * time.Second
+
+// ready waits until the ebb of the data directory answers: ready [DATA].
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	data := ts.Getenv("DATA")
+	if len(args) > 0 {
+		data = args[0]
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		url, err := os.ReadFile(filepath.Join(data, urlFile))
+		if err != nil {
+			continue
+		}
+		resp, err := http.Get(strings.TrimSpace(string(url)) + "/readyz")
+		if err != nil {
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+	ts.Fatalf("ebb did not get ready")
+}
+
+// until repeats a command until its output matches: until REGEXP CMD ARG...
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	var text []byte
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		cmd := exec.CommandContext(ctx, filepath.Join(strings.Split(ts.Getenv("PATH"), ":")[0], args[1]), args[2:]...)
+		cmd.Dir = ts.MkAbs(".")
+		for _, name := range []string{"HOME", "PATH", "EBB_URL", "EBB_DATA_DIR"} {
+			if v := ts.Getenv(name); v != "" {
+				cmd.Env = append(cmd.Env, name+"="+v)
+			}
+		}
+		text, _ = cmd.CombinedOutput()
+		cancel()
+		if want.Match(text) {
+			fmt.Fprint(ts.Stdout(), string(text))
+			return
+		}
+	}
+	ts.Fatalf("never: %s\n%s", args[0], text)
+}
+
+// setvar takes a piece of a file or of stdout: setvar NAME REGEXP FILE.
+func setvar(ts *testscript.TestScript, neg bool, args []string) {
+	m := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile(args[2]))
+	if m == nil {
+		ts.Fatalf("%s does not match %s", args[2], args[1])
+	}
+	ts.Setenv(args[0], m[len(m)-1])
+}
+
+// freeport finds a port that nobody uses: freeport NAME.
+func freeport(ts *testscript.TestScript, neg bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv(args[0], port)
+}
+
+// execSQL changes an SQLite file behind ebb's back: sql FILE STATEMENT.
+func execSQL(ts *testscript.TestScript, neg bool, args []string) {
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec(args[1])
+	ts.Check(err)
+	ts.Check(db.Close())
+}
+
+// codes runs a command and checks its exit code: codes N CMD ARG...
+func codes(ts *testscript.TestScript, neg bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		ee, ok := err.(*exec.ExitError)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = ee.ExitCode()
+	}
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}

@@ -104,7 +104,7 @@ CREATE TABLE request_groups (
 CREATE TABLE votes (
     request_id  TEXT   NOT NULL,
     voter       TEXT   NOT NULL,
-    groups      TEXT   NOT NULL, -- JSON array: the groups of the voter at that moment
+    voter_groups TEXT  NOT NULL, -- JSON array: the groups of the voter at that moment
     place       BIGINT NOT NULL, -- 1, 2, 3 ... within the request
     approve     BIGINT NOT NULL, -- 0 or 1
     digest      TEXT   NOT NULL,
@@ -136,9 +136,9 @@ CREATE TABLE audit_entries (
     hash        TEXT   NOT NULL,
     PRIMARY KEY (writer, seq)
 );
--- kind and actor have no index: every mint would pay for it, and who asks for
--- them also names a time or a limit.
-CREATE INDEX audit_entries_kind    ON audit_entries (kind, at, writer, seq);
+-- What every mint writes has no index by kind, and nothing has one by actor: every
+-- mint would pay for it, and who asks for them also names a time or a limit.
+CREATE INDEX audit_entries_kind    ON audit_entries (kind, at, writer, seq) WHERE kind <> 'lease.issued';
 CREATE INDEX audit_entries_at      ON audit_entries (at, writer, seq);
 CREATE INDEX audit_entries_task    ON audit_entries (task_id, at, writer, seq) WHERE task_id <> '';
 CREATE INDEX audit_entries_lease   ON audit_entries (lease_id) WHERE lease_id <> '';

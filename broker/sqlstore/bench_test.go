@@ -3,7 +3,6 @@ package sqlstore_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -12,26 +11,8 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
-	"ebb/broker/sqlstore"
 	"ebb/broker/storetest"
 )
-
-func engines(t testing.TB) map[string]func(testing.TB) string {
-	return map[string]func(testing.TB) string{
-		"sqlite":   func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "ebb.db") },
-		"postgres": storetest.Postgres,
-	}
-}
-
-func open(t testing.TB, url string) *sqlstore.Store {
-	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
 
 // mint is what one mint of an own token appends.
 func mint(task string) broker.Record {
@@ -53,7 +34,7 @@ func BenchmarkAppend(b *testing.B) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		for _, n := range []int{1, 16, 64} {
 			b.Run(fmt.Sprintf("%s/c%d", engine, n), func(b *testing.B) {
-				s := open(b, engines(b)[engine](b))
+				s := open(b, databases()[engine](b))
 				tasks := make([]string, 100)
 				for i := range tasks {
 					task := storetest.Task()

@@ -55,7 +55,7 @@ func readRequests(ctx context.Context, q querier, tail string, args []any) ([]br
 		at[r.ID] = i
 		ids = append(ids, r.ID)
 	}
-	votes, err := collect(ctx, q, "SELECT request_id, voter, groups, approve, digest, scope, ttl, code, note, voted_at FROM votes WHERE request_id IN ("+marks(len(ids))+
+	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at FROM votes WHERE request_id IN ("+marks(len(ids))+
 		") ORDER BY request_id, place", ids, scanVote)
 	for _, v := range votes {
 		r := &out[at[v.RequestID]]

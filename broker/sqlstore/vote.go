@@ -96,7 +96,7 @@ func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, groups, place, approve, digest, scope, ttl, code, note, voted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At))
 	return err
 }

@@ -1,0 +1,57 @@
+package sqlstore_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"ebb/broker/sqlstore"
+	"ebb/broker/storetest"
+)
+
+// databases are the kinds of database; each call makes an empty one.
+func databases() map[string]func(testing.TB) string {
+	return map[string]func(testing.TB) string{
+		"sqlite":   func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "ebb.db") },
+		"postgres": storetest.Postgres,
+	}
+}
+
+func open(t testing.TB, url string) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: url, MaxConns: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// each runs f on every kind of database.
+func each(t *testing.T, f func(t *testing.T, empty func(testing.TB) string)) {
+	for name, empty := range databases() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f(t, empty)
+		})
+	}
+}
+
+func stores(empty func(testing.TB) string) storetest.OpenStores {
+	return func(t *testing.T) func() storetest.Stores {
+		url := empty(t)
+		return func() storetest.Stores {
+			s := open(t, url)
+			return storetest.Stores{Journal: s, Desk: s, Close: s.Close}
+		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunJournal(t, stores(empty)) })
+}
+
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunDesk(t, stores(empty)) })
+}

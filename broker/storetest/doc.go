@@ -1,0 +1,19 @@
+// Package storetest holds the suites that every store passes: each sentence of
+// the contracts in package broker, races, paging and recovery.
+//
+//	journal.go           RunJournal: units, compare-and-swaps, one winner
+//	journal_read.go      filters, pages, derived states of leases
+//	journal_audit.go     the chain under concurrency, entries, checkpoints
+//	journal_fixtures.go  tasks, leases and requests with every member filled
+//	journal_postgres.go  a database of its own on a real server
+//	desk.go              RunDesk: creating and settling requests
+//	desk_vote.go         votes
+//	desk_read.go         filters of requests
+//	ledger.go            RunLedger, and what its parts share
+//	ledger_tasks.go, ledger_leases.go, ledger_gate.go, ledger_feed.go
+//	ledger_model.go      random walks against a model
+//	ledger_bench.go      BenchLedger
+//
+// What needs a real server runs when EBB_TEST_<SERVER> names one; EBB_TEST_REQUIRE,
+// a comma-separated list, makes the absence of one an error.
+package storetest

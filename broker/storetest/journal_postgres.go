@@ -1,0 +1,53 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Postgres creates an empty database on the server of EBB_TEST_POSTGRES (a URL
+// whose user may create databases) and returns its URL; the end of the test
+// drops it. Without the variable the test is skipped, or fails when
+// EBB_TEST_REQUIRE lists "postgres".
+func Postgres(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv("EBB_TEST_POSTGRES")
+	if server == "" {
+		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "postgres") {
+			t.Fatal("EBB_TEST_REQUIRE lists postgres: set EBB_TEST_POSTGRES to the URL of a server")
+		}
+		t.Skip("EBB_TEST_POSTGRES is not set")
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal("EBB_TEST_POSTGRES is not a URL")
+	}
+	name := "ebb_test_" + strings.ToLower(rand.Text())
+	PostgresExec(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { PostgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u.Path = "/" + name
+	return u.String()
+}
+
+// PostgresExec runs one statement on a connection of its own.
+func PostgresExec(t testing.TB, server, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatal(err)
+	}
+}

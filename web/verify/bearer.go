@@ -1,0 +1,52 @@
+package verify
+
+import (
+	"net/http"
+	"strings"
+)
+
+// presented is the token as it came.
+type presented struct {
+	token string
+	dpop  bool // scheme DPoP, else Bearer
+}
+
+// present takes the token from the Authorization header and nowhere else: not
+// from the query, where it ends up in logs (RFC 6750 section 2.3), and not from
+// Proxy-Authorization (RFC 9449 section 7.1). Two headers are an error, because
+// libraries disagree on which one counts (RFC 9449 section 7.2).
+func present(r *http.Request) (presented, *Error) {
+	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") {
+		return presented{}, refuse(InvalidRequest, "Send the access token in the Authorization header, never in the URL.", nil)
+	}
+	values := r.Header["Authorization"]
+	switch {
+	case len(values) == 0:
+		return presented{}, refuse("", "Send an access token.", nil)
+	case len(values) > 1:
+		return presented{}, refuse(InvalidRequest, "Send one Authorization header.", nil)
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	p := presented{token: strings.Trim(token, " "), dpop: strings.EqualFold(scheme, "DPoP")}
+	switch {
+	case !p.dpop && !strings.EqualFold(scheme, "Bearer"):
+		return presented{}, refuse("", "Send an access token with the scheme DPoP.", nil)
+	case !isToken68(p.token):
+		return presented{}, refuse(InvalidRequest, "The Authorization header is not one scheme and one token.", nil)
+	}
+	return p, nil
+}
+
+// isToken68 is the b64token of RFC 6750 section 2.1.
+func isToken68(s string) bool {
+	body := strings.TrimRight(s, "=")
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case strings.IndexByte("-._~+/", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return body != ""
+}

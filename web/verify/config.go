@@ -1,0 +1,199 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"ebb/attest/dpop"
+	"ebb/attest/jose"
+	"ebb/scopes"
+)
+
+// Config of a Verifier. Issuer, Resource, RequireScopes, and either Feed or
+// ClientID and Key are required.
+type Config struct {
+	// Issuer is ebb's public base URL, byte-identical to the iss of its tokens.
+	Issuer string
+	// IssuerURL is where ebb is reached when that is not Issuer.
+	IssuerURL string
+	// Resource is this server's own resource URI: the only aud it accepts.
+	Resource string
+	// PublicURL is this server's base URL as clients see it; proofs must name
+	// it. "" = scheme and host of Resource. The Host header never counts.
+	PublicURL string
+	// RequireScopes says what a request needs. An error is answered 500, and the
+	// empty Set denies, unless AnyScope.
+	RequireScopes func(*http.Request) (scopes.Set, error)
+	// AnyScope accepts every live token of this resource, whatever its scope.
+	AnyScope bool
+
+	// ClientID and Key authenticate this server at the feed (private_key_jwt of
+	// a principal with the role resource_server).
+	ClientID string
+	Key      jose.Signer
+	// Feed replaces the one over HTTP.
+	Feed Feed
+	// MaxStaleness is the stated bound of revocation; at least 3 s. 0 = 10 s.
+	MaxStaleness time.Duration
+	// MaxRevoked bounds the tasks and leases remembered as dead. 0 = 200,000.
+	MaxRevoked int
+
+	// Algs of access tokens. nil = ES256 and EdDSA.
+	Algs []jose.Alg
+	// JWKSEvery is how often the keys are fetched. 0 = 5 min.
+	JWKSEvery time.Duration
+	// CacheSize is how many verified tokens are kept; negative = none, 0 = 4096.
+	CacheSize int
+
+	// DPoPAlgs and DPoPWindow (each way around iat): see dpop.Options.
+	DPoPAlgs   []jose.Alg
+	DPoPWindow time.Duration
+	// Nonces, when set, are demanded of every proof (RFC 9449 section 9).
+	Nonces *dpop.Nonces
+	// Replay remembers proofs. nil = in this process, for this process alone:
+	// several replicas behind one URL must share one.
+	Replay Replay
+	// ClientCert returns the DER of the client certificate, nil for none.
+	// nil = that of the TLS connection. Behind a proxy, only what the proxy
+	// authenticated may be returned (RFC 9440).
+	ClientCert func(*http.Request) []byte
+
+	HTTP *http.Client     // borrowed; nil = one of its own
+	Now  func() time.Time // nil = time.Now
+	Log  *slog.Logger     // nil = silent
+}
+
+// Verifier checks requests. It is safe for concurrent use.
+type Verifier struct {
+	cfg      Config
+	profile  jose.Profile
+	metadata string // URL of the protected resource metadata
+	keys     *keySource
+	cache    *cache
+	revoked  *revoked
+}
+
+// leeway is how far the clocks of ebb and of this server may differ.
+const leeway = 5 * time.Second
+
+// maxToken bounds an access token; ebb's are well under 2 KiB.
+const maxToken = 8 << 10
+
+// New checks the configuration and reports all faults at once. It calls nobody:
+// until Run has read the feed, every request is answered 503.
+func New(c Config) (*Verifier, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c.fill()
+	if c.Feed == nil {
+		c.Feed = &httpFeed{issuer: c.Issuer, base: c.IssuerURL, id: c.ClientID, key: c.Key, http: c.HTTP, now: c.Now}
+	}
+	v := &Verifier{
+		cfg: c,
+		profile: jose.Profile{
+			Types: []string{"at+jwt"}, Algs: c.Algs, Issuer: c.Issuer, Audience: c.Resource, AudienceSole: true,
+			Leeway: leeway, Limits: jose.Limits{Size: maxToken},
+		},
+		keys:    newKeySource(c.IssuerURL+"/.well-known/jwks.json", c.HTTP),
+		cache:   newCache(c.CacheSize),
+		revoked: newRevoked(c.MaxRevoked),
+	}
+	v.metadata = origin(c.Resource) + v.MetadataPath()
+	return v, nil
+}
+
+func (c *Config) check() error {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New("verify: "+what))
+		}
+	}
+	base := func(name, raw string) {
+		if _, err := scopes.ParseResource(raw); err != nil || strings.ContainsRune(raw, '?') {
+			errs = append(errs, fmt.Errorf("verify: %s must be an https URL without query (http only on loopback)", name))
+		}
+	}
+	base("Issuer", c.Issuer)
+	if _, err := scopes.ParseResource(c.Resource); err != nil {
+		errs = append(errs, fmt.Errorf("verify: Resource: %w", err))
+	}
+	if c.IssuerURL != "" {
+		base("IssuerURL", c.IssuerURL)
+	}
+	if c.PublicURL != "" {
+		base("PublicURL", c.PublicURL)
+	}
+	need(c.RequireScopes != nil || c.AnyScope, "say with RequireScopes what a request needs")
+	need(c.RequireScopes == nil || !c.AnyScope, "RequireScopes and AnyScope exclude each other")
+	need(c.Feed != nil || c.ClientID != "" && c.Key != nil, "the revocation feed needs ClientID and Key")
+	need(c.MaxStaleness == 0 || c.MaxStaleness >= 3*time.Second, "MaxStaleness must be at least 3s")
+	need(c.MaxRevoked >= 0 && c.JWKSEvery >= 0 && c.DPoPWindow >= 0, "limits must not be negative")
+	for _, a := range append(append([]jose.Alg{}, c.Algs...), c.DPoPAlgs...) {
+		need(a.Valid(), fmt.Sprintf("the algorithm %q is not known", a))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) fill() {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.IssuerURL == "" {
+		c.IssuerURL = c.Issuer
+	}
+	c.IssuerURL = strings.TrimRight(c.IssuerURL, "/")
+	if c.PublicURL == "" {
+		c.PublicURL = origin(c.Resource)
+	}
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	if c.MaxStaleness == 0 {
+		c.MaxStaleness = 10 * time.Second
+	}
+	if c.MaxRevoked == 0 {
+		c.MaxRevoked = 200_000
+	}
+	if len(c.Algs) == 0 {
+		c.Algs = []jose.Alg{jose.ES256, jose.EdDSA}
+	}
+	if len(c.DPoPAlgs) == 0 {
+		c.DPoPAlgs = dpop.DefaultAlgs()
+	}
+	if c.JWKSEvery == 0 {
+		c.JWKSEvery = 5 * time.Minute
+	}
+	if c.CacheSize == 0 {
+		c.CacheSize = 4096
+	}
+	if c.Replay == nil {
+		c.Replay = NewReplay(0, c.Now)
+	}
+	if c.ClientCert == nil {
+		c.ClientCert = peerCertificate
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	hc := &http.Client{}
+	if c.HTTP != nil {
+		*hc = *c.HTTP
+	}
+	// Keys and revocations come from ebb, never from where a redirect points.
+	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.HTTP = hc
+}
+
+// origin is scheme and authority of a URL that ParseResource accepted.
+func origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -1,0 +1,59 @@
+package verify
+
+import (
+	"net/http"
+)
+
+// Verify checks one request. The error is an *Error; answer it with WriteError.
+func (v *Verifier) Verify(r *http.Request) (*Token, error) {
+	t, err := v.verify(r)
+	if err != nil {
+		return nil, err // not a typed nil
+	}
+	return t, nil
+}
+
+func (v *Verifier) verify(r *http.Request) (*Token, *Error) {
+	p, err := present(r)
+	if err != nil {
+		return nil, err
+	}
+	now := v.cfg.Now()
+	t, err := v.token(r.Context(), p.token, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.possession(r, p, t, now); err != nil {
+		return nil, err
+	}
+	// As late as possible: what was said to be dead while the proof was checked
+	// counts.
+	dead, known := v.revoked.judge(t, v.cfg.Now(), v.cfg.MaxStaleness)
+	switch {
+	case !known:
+		return nil, doubt("Whether the access token was revoked is not known at the moment. Try again shortly.", nil)
+	case dead:
+		return nil, refuse(InvalidToken, "The access token was revoked or its task is complete.", nil)
+	}
+	if err := v.covered(r, p, t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// covered compares what the request needs with what the token permits.
+func (v *Verifier) covered(r *http.Request, p presented, t *Token) *Error {
+	if v.cfg.AnyScope {
+		return nil
+	}
+	need, err := v.cfg.RequireScopes(r)
+	if err != nil {
+		return &Error{Status: http.StatusInternalServerError, Public: "What this request needs is not known.", cause: err}
+	}
+	if need.Empty() || !t.Scope.Covers(need) {
+		e := refuse(InsufficientScope, "The access token does not permit this.", nil)
+		e.Scope, e.bearer = need, !p.dpop
+		return e
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -261,7 +262,16 @@ func TestNewRefuses(t *testing.T) {
 // FuzzVerify: nothing but the one good request passes.
 func FuzzVerify(f *testing.F) {
 	w := newWorld(f, time.Now)
-	v := w.running(w.config())
+	w.maxAge = 0
+	cfg := w.config()
+	cfg.MaxStaleness = time.Hour
+	v := w.verifier(cfg)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	_ = v.Run(ctx) // read once: a fuzzing process wants no background
+	cancel()
+	if err := v.Ready(); err != nil {
+		f.Fatal(err)
+	}
 	good := w.token(nil)
 	f.Add("DPoP "+good, w.proof("GET", base+path, good), "")
 	f.Add("Bearer "+good, "", "q=1")

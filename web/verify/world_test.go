@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -165,16 +166,12 @@ func (w *world) verifier(c verify.Config) *verify.Verifier {
 func (w *world) running(c verify.Config) *verify.Verifier {
 	w.t.Helper()
 	v := w.verifier(c)
-	ctx := w.t.Context()
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = v.Run(ctx) }()
-	w.t.Cleanup(func() { <-done })
+	w.t.Cleanup(func() { cancel(); <-done })
 	for v.Ready() != nil {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			w.t.Fatal("never ready")
-		}
+		time.Sleep(time.Millisecond)
 	}
 	return v
 }

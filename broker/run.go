@@ -70,8 +70,10 @@ func (b *Broker) watch(ctx context.Context) {
 	if err != nil && !errors.Is(err, ErrLost) {
 		return // unreachable: every call fails by itself, and nothing was lost yet
 	}
-	b.down.Store(true)
-	b.cfg.Logger.ErrorContext(ctx, "the ledger lost data; refilling it from the journal")
+	if !b.down.Swap(true) {
+		b.cfg.Logger.ErrorContext(ctx, "the ledger lost data; refilling it from the journal")
+		b.note(ctx, b.entry(audit.LedgerLost, self, nil))
+	}
 	fill, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer stop()
 	if err := b.refill(fill); err != nil {

@@ -2,6 +2,5 @@ package main
 
 import "github.com/spf13/cobra"
 
-func newDemo(c *cli) *cobra.Command   { return c.group("demo", "x") }
 func newDoctor(c *cli) *cobra.Command { return c.group("doctor", "x") }
 func newBench(c *cli) *cobra.Command  { return c.group("bench", "x") }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/cmd/ebb/internal/demo"
+	"ebb/web/client"
+)
+
+func newDemo(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "demo", Short: "A guided tour on embedded parts, in seconds", Args: cobra.NoArgs,
+		Long: "Start everything embedded on free ports of loopback, and walk one task from an\nenrolled sandbox to nothing left. Every expectation is checked; the exit code is 0\nonly if all held. Nothing outside a temporary directory is written.",
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error { return c.demo(cmd.Context()) }),
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "sandbox", Short: "The sandbox of the tour", Args: cobra.NoArgs, Hidden: true,
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(os.Interrupt) // the tour ends it by closing its input
+			return demo.Sandbox(context.WithoutCancel(cmd.Context()), c.env("EBB_URL"), c.stdin, c.stdout)
+		}),
+	})
+	return cmd
+}
+
+func (c *cli) demo(ctx context.Context) error {
+	started := time.Now()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	shop, err := demo.OpenShop(ctx)
+	if err != nil {
+		return err
+	}
+	defer shop.Close()
+	people, keys, err := demoPeople(shop.URL)
+	if err != nil {
+		return err
+	}
+	e, err := embed(ctx, embedding{
+		People:    people,
+		Providers: []config.Provider{{Name: demo.Provider, Kind: "jwt", Resource: shop.URL}},
+		Limits:    broker.Limits{PollInterval: time.Second},
+	})
+	if err != nil {
+		return err
+	}
+	c.printf("ebb demo: one task, from an enrolled sandbox to nothing left, every expectation checked\n")
+	err = demo.Run(ctx, demo.Config{
+		Issuer: e.url, Shop: shop, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys,
+		Out: c.stdout, HTTP: &http.Client{Timeout: 30 * time.Second},
+	}, started)
+	if err := errors.Join(err, e.end()); err != nil {
+		return fail(err.Error(), "this should not happen; please report the output above")
+	}
+	return nil
+}
+
+// demoPeople are the principals of the tour, each with a fresh key.
+func demoPeople(resource string) ([]broker.PrincipalConfig, map[string]jose.Signer, error) {
+	var out []broker.PrincipalConfig
+	signers := map[string]jose.Signer{}
+	for _, p := range []broker.Principal{
+		{ID: demo.Runner, Roles: []broker.Role{broker.RoleRunner, broker.RoleApprover}, Groups: []string{"approvers"}},
+		{ID: demo.Approver, Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}},
+		{ID: demo.Auditor, Roles: []broker.Role{broker.RoleAuditor}},
+		{ID: demo.Server, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{resource}},
+	} {
+		signer, err := client.NewKey(jose.ES256)
+		if err != nil {
+			return nil, nil, err
+		}
+		key, err := publicKey(signer)
+		if err != nil {
+			return nil, nil, err
+		}
+		signers[p.ID] = signer
+		out = append(out, broker.PrincipalConfig{Principal: p, Keys: []jose.Key{key}})
+	}
+	return out, signers, nil
+}
+
+// quiet is a logger for embedded parts: what goes wrong there is an expectation
+// that fails.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

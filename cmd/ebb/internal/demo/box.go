@@ -1,0 +1,133 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"ebb/attest/dpop"
+	"ebb/attest/jose"
+	"ebb/broker/provider"
+	"ebb/scopes"
+	"ebb/web/client"
+)
+
+// order is what the tour tells the sandbox to do.
+type order struct {
+	Do     string `json:"do"` // enrol, ask, use, show
+	Ticket string `json:"ticket,omitempty"`
+	Scope  string `json:"scope,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Wait   bool   `json:"wait,omitempty"`
+	Method string `json:"method,omitempty"`
+	URL    string `json:"url,omitempty"`
+	Token  string `json:"token,omitempty"` // name under which a token is kept
+}
+
+// reply is what the sandbox answers.
+type reply struct {
+	Error  string        `json:"error,omitempty"`
+	Kind   string        `json:"kind,omitempty"`
+	Status int           `json:"status,omitempty"` // of the shop
+	Scope  string        `json:"scope,omitempty"`
+	TTL    time.Duration `json:"ttl,omitempty"`
+	Lease  string        `json:"lease,omitempty"`
+	Auth   string        `json:"auth,omitempty"` // header lines, for the attacks
+	Proof  string        `json:"proof,omitempty"`
+}
+
+// sandbox is the state of the child process.
+type sandbox struct {
+	key    jose.Signer
+	client *client.Sandbox
+	tokens map[string]client.Credential
+}
+
+// Sandbox is the child process: it makes its key, which never leaves it, and
+// does what the lines on in say, one reply on out for each.
+func Sandbox(ctx context.Context, issuer string, in io.Reader, out io.Writer) error {
+	key, err := client.NewKey(jose.EdDSA)
+	if err != nil {
+		return err
+	}
+	c, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: issuer}, Key: key})
+	if err != nil {
+		return err
+	}
+	b := &sandbox{key: key, client: c, tokens: map[string]client.Credential{}}
+	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var o order
+		if err := dec.Decode(&o); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		r, err := b.obey(ctx, o)
+		if err != nil {
+			r.Error = err.Error()
+			if p, ok := errors.AsType[*client.Problem](err); ok {
+				r.Kind = string(p.Kind)
+			}
+		}
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *sandbox) obey(ctx context.Context, o order) (reply, error) {
+	switch o.Do {
+	case "enrol":
+		_, err := b.client.Enrol(ctx, provider.NewSecret(o.Ticket))
+		return reply{}, err
+	case "ask":
+		return b.ask(ctx, o)
+	case "use":
+		return b.use(ctx, o)
+	case "show":
+		return b.show(o)
+	}
+	return reply{}, fmt.Errorf("unknown order %q", o.Do)
+}
+
+func (b *sandbox) ask(ctx context.Context, o order) (reply, error) {
+	set, err := scopes.ParseSet(o.Scope)
+	if err != nil {
+		return reply{}, err
+	}
+	cred, err := b.client.Token(ctx, client.TokenRequest{Scope: set, Reason: o.Reason, Tool: "orders-cli", Wait: o.Wait})
+	if err != nil {
+		return reply{}, err
+	}
+	b.tokens[o.Token] = cred
+	return reply{Scope: cred.Scope.String(), TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, nil
+}
+
+func (b *sandbox) use(ctx context.Context, o order) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, o.Method, o.URL, strings.NewReader(""))
+	if err != nil {
+		return reply{}, err
+	}
+	resp, err := b.client.Transport(b.tokens[o.Token], nil).RoundTrip(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	return reply{Status: resp.StatusCode}, err
+}
+
+// show gives a token and one proof away, as a careless tool would by logging
+// its request.
+func (b *sandbox) show(o order) (reply, error) {
+	token := b.tokens[o.Token].Token.Reveal()
+	proof, err := dpop.NewProof(b.key, o.Method, o.URL, token, "", time.Now())
+	return reply{Auth: "DPoP " + token, Proof: proof}, err
+}

@@ -1,0 +1,32 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Run gives the tour. The error is nil only if every expectation held.
+func Run(ctx context.Context, c Config, started time.Time) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	s := &stage{Config: c, ctx: ctx, last: started}
+	if s.runner, err = s.operator(Runner); err != nil {
+		return err
+	}
+	if s.ann, err = s.operator(Approver); err != nil {
+		return err
+	}
+	if s.auditor, err = s.operator(Auditor); err != nil {
+		return err
+	}
+	defer func() {
+		if s.box != nil {
+			err = errors.Join(err, s.box.close())
+		}
+	}()
+	err = steps(s.open, s.read, s.askAndApprove, s.attacks, s.complete, s.prove)
+	fmt.Fprintf(c.Out, "\n%d expectations, %d failed, %.1f s\n", s.checks, s.failed, time.Since(started).Seconds())
+	return err
+}

@@ -91,7 +91,7 @@ C
     addrs+=("127.0.0.1:$((q + i))")
   done
   for i in 0 1 2; do until_ok 30 "Sentinel" sentinel_ok $((q + i)); done
-  echo "export EBB_TEST_REDIS_SENTINEL=ebb@$(IFS=,; echo "${addrs[*]}")" >>"$D/env"
+  printf 'export EBB_TEST_REDIS_SENTINEL=%s\nexport EBB_TEST_REDIS_MASTER=ebb\n' "$(IFS=,; echo "${addrs[*]}")" >>"$D/env"
 }
 sentinel_ok() {
   redis-cli -p "$1" sentinel ckquorum ebb | grep -q '^OK 3' && [ "$(redis-cli -p "$1" sentinel replicas ebb | grep -c '^name')" = 2 ]

@@ -1,0 +1,153 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"ebb/broker"
+	"ebb/broker/provider"
+)
+
+// Config says how Redis is reached. Only Addrs is required.
+type Config struct {
+	Addrs            []string        // host:port; with MasterName of Sentinels; more than one without it = nodes of a Cluster
+	MasterName       string          // name of the master that the Sentinels watch
+	Cluster          bool            // Addrs holds the one configuration endpoint of a Cluster
+	Username         string          // ACL user; default "default"
+	Password         provider.Secret // of that user
+	SentinelUsername string          // ACL user at the Sentinels
+	SentinelPassword provider.Secret // of that user
+	TLS              *tls.Config     // nil = plaintext
+	DB               int             // not in a Cluster
+	Prefix           string          // of every key; default "ebb"
+	PoolSize         int             // connections to each node; default 32
+	Timeout          time.Duration   // of dialling and of each reply; default 2 s
+	WaitReplicas     int             // replicas that must have a close or an end before it is acknowledged; default 0
+	CacheSize        int             // tasks whose facts are kept decoded; default 4096
+
+	Now        func() time.Time      // default time.Now
+	Logger     *slog.Logger          // default discards
+	Registerer prometheus.Registerer // default none
+}
+
+// withDefaults checks c and fills in what was left out.
+func (c Config) withDefaults() (Config, error) {
+	if len(c.Addrs) == 0 {
+		return c, errors.New("redis: no address; set at least one host:port")
+	}
+	if c.clustered() && (c.DB != 0 || c.MasterName != "") {
+		return c, errors.New("redis: a Cluster has neither databases nor a Sentinel master; leave DB and MasterName out")
+	}
+	if c.WaitReplicas < 0 {
+		return c, errors.New("redis: WaitReplicas must not be negative")
+	}
+	if c.Prefix == "" {
+		c.Prefix = "ebb"
+	}
+	if c.PoolSize <= 0 {
+		c.PoolSize = 32
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 2 * time.Second
+	}
+	if c.CacheSize <= 0 {
+		c.CacheSize = 4096
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func (c Config) clustered() bool { return c.Cluster || (len(c.Addrs) > 1 && c.MasterName == "") }
+
+// Store is a broker.Ledger on Redis. Make it with New.
+type Store struct {
+	cfg     Config
+	client  redis.UniversalClient
+	cluster *redis.ClusterClient // client, in a Cluster; else nil
+	keys    keys
+	cache   *lru.Cache[recordKey, *record]
+	tail    *tail
+	guard   *guard
+	m       metrics
+}
+
+var _ broker.Ledger = (*Store)(nil)
+
+// New connects and checks that the server is new enough and evicts nothing; an
+// unreachable server is an error. Check fails with ErrLost until some process
+// has called Mark.
+func New(ctx context.Context, c Config) (*Store, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: c, keys: keys{c.Prefix}}
+	s.client, s.cluster = c.connect()
+	if s.cache, err = lru.New[recordKey, *record](c.CacheSize); err != nil {
+		return nil, fmt.Errorf("redis: cache: %w", err)
+	}
+	s.guard = newGuard(s.cluster != nil, "p:"+rand.Text()[:13])
+	s.tail = newTail(s)
+	if s.m, err = newMetrics(c.Registerer, s.client); err != nil {
+		_ = s.client.Close()
+		return nil, err
+	}
+	if err := s.checkServers(ctx); err != nil {
+		_ = s.client.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect makes the client. Retries are off: a call that failed says so at once,
+// and the broker's callers repeat it. A Cluster client follows redirections and
+// may transmit a call twice doing so; calls for which that matters carry a nonce.
+func (c Config) connect() (redis.UniversalClient, *redis.ClusterClient) {
+	o := &redis.UniversalOptions{
+		Addrs: c.Addrs, MasterName: c.MasterName, DB: c.DB, IsClusterMode: c.Cluster,
+		Username: c.Username, Password: c.Password.Reveal(),
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword.Reveal(),
+		TLSConfig: c.TLS, Protocol: 2, DisableIdentity: true,
+		MaxRetries: -1, MaxRedirects: 3, DialerRetries: 1, ContextTimeoutEnabled: true,
+		DialTimeout: c.Timeout, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
+		PoolSize: c.PoolSize, PipelinePoolSize: -1, ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
+		FailingTimeoutSeconds: 1, MinRetryBackoff: 8 * time.Millisecond, MaxRetryBackoff: 64 * time.Millisecond,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if !c.clustered() {
+		return redis.NewUniversalClient(o), nil
+	}
+	co := o.Cluster()
+	// The default of a minute would leave a killed master in use for as long.
+	co.ClusterStateReloadInterval = time.Second
+	cc := redis.NewClusterClient(co)
+	return cc, cc
+}
+
+// Close ends every waiting Follow; every later call fails.
+func (s *Store) Close() error {
+	s.m.unregister()
+	err := s.client.Close()
+	s.tail.wake()
+	if err != nil && !errors.Is(err, redis.ErrClosed) {
+		return fmt.Errorf("redis: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) now() int64 { return s.cfg.Now().UnixMilli() }

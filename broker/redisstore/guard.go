@@ -1,0 +1,105 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"ebb/broker"
+)
+
+// serversEvery is how often Check looks at the servers' configuration.
+const serversEvery = 10 * time.Second
+
+// Check implements broker.Guard: one round trip to each master. It notices
+//
+//   - a flush, and a restart without its data: the canaries are gone;
+//   - a failover to a replica that lacks a close or an end this process made, or
+//     anything else it wrote before its last Check (each raises a counter): the
+//     counter is behind.
+//
+// It does not notice the loss of a lease or claim written after the last raise:
+// a lost lease is unknown and so not valid; a lost claim could be made again for
+// as long as Check's caller lets pass between two calls. In a Cluster a master
+// with fewer than 512 slots in a row may have no canary and is then not watched.
+// Every process sees only the loss of its own writes, so every process must call
+// Check, about each second; the first that sees a loss and refills cures it for
+// all with Mark.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.checkServersSometimes(ctx); err != nil {
+		return err
+	}
+	birds, err := s.flock(ctx)
+	if err != nil {
+		return err
+	}
+	looks := make([]sighting, len(birds))
+	cmds := make([]redis.Cmder, len(birds))
+	for i, b := range birds {
+		looks[i] = s.look(ctx, b)
+		cmds[i] = looks[i].cmd
+	}
+	err = s.run(ctx, cmds...)
+	for _, l := range looks {
+		s.observe(l)
+	}
+	if err != nil {
+		return err
+	}
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	for _, b := range birds {
+		switch {
+		case b.epoch == 0:
+			return fmt.Errorf("redis: the ledger was never marked complete: %w", broker.ErrLost)
+		case b.lost:
+			return fmt.Errorf("redis: %w", broker.ErrLost)
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkServersSometimes(ctx context.Context) error {
+	now := s.now()
+	s.guard.mu.Lock()
+	since := now - s.guard.servers
+	s.guard.mu.Unlock()
+	if since >= 0 && since < serversEvery.Milliseconds() {
+		return ctx.Err()
+	}
+	if err := s.checkServers(ctx); err != nil {
+		return err
+	}
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	s.guard.servers = now
+	return nil
+}
+
+// Mark implements broker.Guard. It is ErrLost, and marks nothing more, when data
+// was lost again since this process last looked: then what was refilled is not
+// complete.
+func (s *Store) Mark(ctx context.Context) error {
+	looks := make([]sighting, len(s.guard.birds))
+	cmds := make([]redis.Cmder, len(looks))
+	s.guard.mu.Lock()
+	least := int64(0)
+	for _, b := range s.guard.birds {
+		least = max(least, b.epoch+1)
+	}
+	for i, b := range s.guard.birds {
+		looks[i] = sighting{b, b.epoch, b.count, redis.NewSliceCmd(ctx, markScript.args(1, s.keys.canary(b.tag), s.guard.field, b.count, least)...)}
+		cmds[i] = looks[i].cmd
+	}
+	s.guard.mu.Unlock()
+	err := s.run(ctx, cmds...)
+	for _, l := range looks {
+		s.observe(l)
+		if err == nil && reply(l.cmd.Val()).num(0) == 0 {
+			err = fmt.Errorf("redis: lost again while it was refilled: %w", broker.ErrLost)
+		}
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"ebb/broker"
+)
+
+// record is what seldom changes in a task, decoded. It is shared: clone before
+// handing it out.
+type record struct {
+	task  broker.Task // without State
+	taint []string
+}
+
+// recordKey names one version of it. The version is a hash over the contents'
+// history, so that a store that lost data and was refilled cannot be confused
+// with what it held before.
+type recordKey struct{ id, version string }
+
+// head is the part of a task that changes often, as head() in common.lua writes it.
+type head struct {
+	rank                           int64
+	due, denials, violations, ends int64
+	version                        string
+}
+
+func parseHead(text string) (h head, err error) {
+	var f [6]string
+	rest := text
+	for i := range f {
+		var more bool
+		if f[i], rest, more = strings.Cut(rest, " "); !more && i < len(f)-1 {
+			return h, fmt.Errorf("redis: malformed task head %q", text)
+		}
+	}
+	h = head{number(f[0]), number(f[1]), number(f[2]), number(f[3]), number(f[4]), f[5]}
+	return h, nil
+}
+
+// ranks of states, as the scripts write them.
+var states = [...]broker.TaskState{1: broker.TaskOpen, 2: broker.TaskPaused, 3: broker.TaskClosed}
+
+func rank(s broker.TaskState) (int64, error) {
+	if i := slices.Index(states[1:], s); i >= 0 {
+		return int64(i) + 1, nil
+	}
+	return 0, fmt.Errorf("unknown task state %q", s)
+}
+
+// live puts the parts of a task together. text is its head; a task whose version
+// is not cached is read whole.
+func (s *Store) live(ctx context.Context, id, text string) (broker.Live, error) {
+	h, err := parseHead(text)
+	if err != nil {
+		return broker.Live{}, err
+	}
+	if h.version == "-" {
+		return h.live(id, &record{})
+	}
+	key := recordKey{id, h.version}
+	if r, ok := s.cache.Get(key); ok {
+		return h.live(id, r)
+	}
+	s.m.misses.Inc()
+	cmd := redis.NewMapStringStringCmd(ctx, "hgetall", s.keys.task(id))
+	if err := s.run(ctx, cmd); err != nil {
+		return broker.Live{}, err
+	}
+	all := cmd.Val()
+	if all["h"] == "" {
+		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+	}
+	if h, err = parseHead(all["h"]); err != nil {
+		return broker.Live{}, err
+	}
+	r, err := decode(all)
+	if err != nil {
+		return broker.Live{}, fmt.Errorf("redis: task %s: %w", id, err)
+	}
+	s.cache.Add(recordKey{strings.Clone(id), strings.Clone(h.version)}, r)
+	return h.live(id, r)
+}
+
+// live fills r's facts in. A copy is made of everything that r shares.
+func (h head) live(id string, r *record) (broker.Live, error) {
+	if h.rank < 1 || h.rank >= int64(len(states)) {
+		return broker.Live{}, fmt.Errorf("redis: task %s has the unknown state %d", id, h.rank)
+	}
+	l := broker.Live{Task: r.task, Denials: int(h.denials), Violations: int(h.violations), Taint: slices.Clone(r.taint)}
+	l.ID, l.State = id, states[h.rank]
+	l.Labels, l.Expect.Selectors = maps.Clone(l.Labels), maps.Clone(l.Expect.Selectors)
+	if l.Sandbox != nil {
+		box := *l.Sandbox
+		box.Selectors = maps.Clone(box.Selectors)
+		l.Sandbox = &box
+	}
+	if h.due != 0 {
+		l.Due = instant(h.due)
+	}
+	if l.ClosedAt.IsZero() && h.ends != 0 {
+		l.ClosedAt = instant(h.ends)
+	}
+	return l, nil
+}
+
+func decode(all map[string]string) (*record, error) {
+	r := &record{}
+	if b := all["b"]; b != "" {
+		if err := json.Unmarshal([]byte(b), &r.task); err != nil {
+			return nil, fmt.Errorf("facts: %w", err)
+		}
+	}
+	if x := all["x"]; x != "" {
+		if err := json.Unmarshal([]byte(x), &r.task.Sandbox); err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+	}
+	for field := range all {
+		if name, ok := strings.CutPrefix(field, "t:"); ok {
+			r.taint = append(r.taint, name)
+		}
+	}
+	slices.Sort(r.taint)
+	return r, nil
+}
+
+// encode is the part of t that never changes while it is open.
+func encode(t broker.Task) (string, error) {
+	t.State, t.Sandbox = "", nil
+	for _, at := range []*time.Time{&t.OpenedAt, &t.Deadline, &t.ClosedAt} {
+		if !at.IsZero() {
+			*at = instant(at.UnixMilli())
+		}
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		return "", fmt.Errorf("redis: task %s cannot be encoded: %w", t.ID, err)
+	}
+	return string(b), nil
+}
+
+// encodeSandbox also returns what makes it the same sandbox another time.
+func encodeSandbox(b *broker.Sandbox) (text, identity string, err error) {
+	if b == nil {
+		return "", "", nil
+	}
+	box := *b
+	if !box.At.IsZero() {
+		box.At = instant(box.At.UnixMilli())
+	}
+	raw, err := json.Marshal(box)
+	if err != nil {
+		return "", "", fmt.Errorf("redis: sandbox %s cannot be encoded: %w", box.ID, err)
+	}
+	return string(raw), strings.Join([]string{box.ID, box.Attestor, box.Subject, box.JKT}, "\x00"), nil
+}

@@ -1,0 +1,48 @@
+-- Common to all scripts. A state is its rank: 1 open, 2 paused, 3 closed.
+
+-- head writes the facts of a task that change often into one field, so that
+-- reading them is one HGET: state, due, denials, violations, closed at, version.
+local function head(key)
+  local f = redis.call('HMGET', key, 's', 'd', 'n', 'i', 'a', 'v')
+  local h = f[1] .. ' ' .. (f[2] or '0') .. ' ' .. (f[3] or '0') .. ' ' .. (f[4] or '0') .. ' ' .. (f[5] or '0') .. ' ' .. (f[6] or '-')
+  redis.call('HSET', key, 'h', h)
+  return h
+end
+
+-- version names the facts that change seldom (blob, sandbox, taint): a hash over
+-- the history of their changes.
+local function version(key, change)
+  redis.call('HSET', key, 'v', redis.sha1hex((redis.call('HGET', key, 'v') or '') .. '\0' .. change))
+end
+
+local function taint(key, from)
+  for i = from, #ARGV do
+    if redis.call('HSETNX', key, 't:' .. ARGV[i], '') == 1 then version(key, 't:' .. ARGV[i]) end
+  end
+end
+
+-- outlive makes key live at least ttl milliseconds more.
+local function outlive(key, ttl)
+  if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
+end
+
+-- prune forgets a few members that ended before score.
+local function prune(key, score)
+  local old = redis.call('ZRANGEBYSCORE', key, '-inf', score, 'LIMIT', 0, 16)
+  if #old > 0 then redis.call('ZREM', key, unpack(old)) end
+end
+
+local function counts(leases, at)
+  local live = redis.call('ZCOUNT', leases, '(' .. at, '+inf')
+  return live, redis.call('ZCARD', leases) - live
+end
+
+-- close makes a task final. Its leases die with the key that holds them: UNLINK
+-- is O(1) here and frees them in the background.
+local function close(task, leases, at, keep, ttl)
+  local live, expired = counts(leases, at)
+  redis.call('UNLINK', leases)
+  redis.call('HSET', task, 's', '3', 'k', keep, 'cl', live, 'ce', expired)
+  redis.call('PEXPIRE', task, ttl)
+  return live, expired
+end

@@ -1,0 +1,14 @@
+-- Records a lease. KEYS task, leases, ended. ARGV id, expiry, limit, refill, now,
+-- ttl, prune before. Returns 0, or -1 unknown, -2 closed, -3 paused, -4 ended,
+-- -5 cap reached.
+local state = redis.call('HGET', KEYS[1], 's')
+if not state then return -1 end
+if state == '3' then return -2 end
+if state == '2' and ARGV[4] == '0' then return -3 end
+if redis.call('ZSCORE', KEYS[3], ARGV[1]) then return -4 end
+if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
+if ARGV[3] ~= '0' and redis.call('ZCOUNT', KEYS[2], '(' .. ARGV[5], '+inf') >= tonumber(ARGV[3]) then return -5 end
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+outlive(KEYS[2], tonumber(ARGV[6]))
+prune(KEYS[2], ARGV[7])
+return 0

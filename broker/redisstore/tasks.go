@@ -1,0 +1,154 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"ebb/broker"
+)
+
+// PutTask implements broker.TaskTable. A task that is known keeps the stricter
+// of the two states, the higher counters, its due moment and its sandbox. A
+// closed one is published like one that SetState closes.
+func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) error {
+	level, err := rank(l.State)
+	if err != nil {
+		return err
+	}
+	if l.ID == "" {
+		return fmt.Errorf("task without an id")
+	}
+	blob, err := encode(l.Task)
+	if err != nil {
+		return err
+	}
+	box, identity, err := encodeSandbox(l.Sandbox)
+	if err != nil {
+		return err
+	}
+	due, now := millis(l.Due), s.now()
+	added, err := s.indexDue(ctx, "nx", l.ID, due)
+	if err != nil {
+		return err
+	}
+	args := putTaskScript.args(2, s.keys.task(l.ID), s.keys.leases(l.ID), level, blob, box, identity, due,
+		l.Denials, l.Violations, millis(l.ClosedAt), keep.UnixMilli(), now, ttl(keep.UnixMilli(), now, margin))
+	for _, t := range l.Taint {
+		args = append(args, t)
+	}
+	cmd := redis.NewSliceCmd(ctx, args...)
+	if err := s.run(ctx, cmd); err != nil {
+		return err
+	}
+	r := reply(cmd.Val())
+	if r.num(0) == 3 {
+		if r.num(2) == 1 {
+			return nil
+		}
+		return s.publishClose(ctx, l.ID, r.num(3), r.num(4))
+	}
+	// A known task keeps its own moment. An entry that was there before may be
+	// hidden by a taker and is left alone.
+	flag, held := "nx", r.num(1)
+	if added && held < due {
+		flag = "lt"
+	}
+	// Again in any case, because Due may have found an entry without a task
+	// meanwhile and dropped it.
+	_, err = s.indexDue(ctx, flag, l.ID, held)
+	return err
+}
+
+// SetState implements broker.TaskTable. Closing again returns the counts of the
+// first time. first is true for every other move.
+func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
+	level, err := rank(state)
+	if err != nil {
+		return broker.Counts{}, false, err
+	}
+	key := s.keys.task(id)
+	cmd := redis.NewSliceCmd(ctx, setStateScript.args(2, key, s.keys.leases(id), level, at.UnixMilli(), keep.UnixMilli(),
+		ttl(keep.UnixMilli(), s.now(), margin), s.nonce())...)
+	if level == 3 {
+		err = s.runDurably(ctx, key, cmd)
+	} else {
+		err = s.run(ctx, cmd)
+	}
+	if err != nil {
+		return broker.Counts{}, false, err
+	}
+	r := reply(cmd.Val())
+	switch r.num(0) {
+	case -1:
+		return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+	case -2:
+		return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
+	}
+	c := broker.Counts{Live: int(r.num(1)), Expired: int(r.num(2))}
+	if level == 3 && r.num(3) == 0 {
+		if err := s.publishClose(ctx, id, r.num(4), r.num(5)); err != nil {
+			return broker.Counts{}, false, err
+		}
+	}
+	return c, r.num(0) == 1, nil
+}
+
+// publishClose tells the feed of a close that is already true, then notes that it did.
+func (s *Store) publishClose(ctx context.Context, id string, at, keep int64) error {
+	if err := s.publish(ctx, id, "", at, keep); err != nil {
+		return err
+	}
+	return s.run(ctx, redis.NewIntCmd(ctx, "hset", s.keys.task(id), "p", "1"), redis.NewIntCmd(ctx, "zrem", s.keys.due(), id))
+}
+
+// Touch implements broker.TaskTable. An unknown task is ErrNotFound. A sandbox
+// is the same when its id, attestor, subject and key are.
+func (s *Store) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
+	box, identity, err := encodeSandbox(u.Sandbox)
+	if err != nil {
+		return broker.Live{}, err
+	}
+	due := millis(u.Due)
+	args := touchScript.args(1, s.keys.task(id), due, u.Denials, u.Violations, box, identity)
+	for _, t := range u.Taint {
+		args = append(args, t)
+	}
+	cmd := redis.NewCmd(ctx, args...)
+	if err := s.run(ctx, cmd); err != nil {
+		return broker.Live{}, err
+	}
+	switch cmd.Val() {
+	case int64(-1):
+		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+	case int64(-2):
+		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
+	case int64(-3):
+		return broker.Live{}, fmt.Errorf("task %s has another sandbox: %w", id, broker.ErrClaimed)
+	}
+	if _, err := s.indexDue(ctx, "lt", id, due); err != nil {
+		return broker.Live{}, err
+	}
+	text, _ := cmd.Val().(string)
+	return s.live(ctx, id, text)
+}
+
+// reply is what a script returned: integers, and integers as strings.
+type reply []any
+
+func (r reply) num(i int) int64 {
+	if i >= len(r) {
+		return 0
+	}
+	switch v := r[i].(type) {
+	case int64:
+		return v
+	case string:
+		n, _ := strconv.ParseInt(v, 10, 64) // written by our own scripts
+		return n
+	}
+	return 0
+}

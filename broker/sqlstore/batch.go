@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ebb/broker"
@@ -32,13 +33,11 @@ func (c *committer) settle(units []*unit) {
 }
 
 // each reports whether units that failed together should run one by one.
-func (c *committer) each(err error) bool {
-	return errors.Is(err, errMixed) || refusal(err) || c.engine.lone(err)
-}
+func (c *committer) each(err error) bool { return refusal(err) || c.engine.lone(err) }
 
 func (c *committer) fail(u *unit, err error) {
-	if errors.Is(err, errMixed) {
-		err = broker.ErrExists
+	if c.engine.taken(err) {
+		err = fmt.Errorf("lease %s: %w", u.lease.ID, broker.ErrExists)
 	}
 	if !refusal(err) {
 		c.metrics.failures.Inc()
@@ -49,19 +48,20 @@ func (c *committer) fail(u *unit, err error) {
 
 // attempt runs units in one transaction and tells those that are settled. On an
 // error none is, and nothing of the transaction remains, unless the error wraps
-// ErrUnknown. A connection that broke before the commit was sent, and a deadlock,
-// are tried again: the database cannot have committed.
+// ErrUnknown. A connection that broke before the commit was sent, a deadlock, and a
+// place in the chain that turns out to be taken by a commit of our own that came
+// through late, are tried again: this transaction cannot have been committed.
 func (c *committer) attempt(units []*unit) error {
 	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
 	defer cancel()
 	for try := 1; ; try++ {
 		fresh := c.sess == nil
 		err := c.transact(ctx, units)
-		if err == nil || errors.Is(err, ErrUnknown) || refusal(err) || errors.Is(err, errMixed) {
+		if err == nil || errors.Is(err, ErrUnknown) || refusal(err) {
 			return err
 		}
 		stale := c.sess == nil && !fresh && !c.engine.lone(err)
-		if try == 3 || ctx.Err() != nil || !stale && !c.engine.again(err) {
+		if try == 3 || ctx.Err() != nil || !stale && !c.engine.again(err) && !c.engine.forked(err) {
 			return err
 		}
 	}
@@ -72,29 +72,42 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 		return err
 	}
 	mark := c.chain.Mark()
-	if err := c.sess.say(ctx, c.engine.begin); err != nil {
-		c.drop()
-		return err
+	// A connection that was idle may be dead: a begin by itself finds out while
+	// it is certain that nothing was committed.
+	begun := slices.ContainsFunc(units, func(u *unit) bool { return u.work != nil }) || time.Since(c.used) > time.Second
+	if begun {
+		if err := c.sess.say(ctx, c.engine.begin); err != nil {
+			c.drop()
+			return err
+		}
 	}
 	refused, err := c.apply(ctx, units)
-	if err != nil {
-		c.chain.Reset(mark)
-		// After a failed rollback, or a lost connection, nobody knows what the
-		// connection is in the middle of.
-		if c.rollback(ctx) != nil || ctx.Err() != nil {
-			c.drop()
-		}
-		return err
+	if err == nil {
+		err = c.sess.finish(ctx, !begun, c.statements())
 	}
-	if err := c.sess.say(ctx, "COMMIT"); err != nil {
-		c.log.Error("journal commit has an unknown outcome", "units", len(units), "error", err)
-		c.drop()
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	c.used = time.Now()
+	if err != nil {
+		c.undo(ctx, mark, err)
+		return err
 	}
 	for _, u := range units {
 		u.done <- refused[u]
 	}
 	return nil
+}
+
+// undo leaves the connection and the chain as they were before the transaction,
+// or gives both up when that cannot be known.
+func (c *committer) undo(ctx context.Context, mark audit.Chain, err error) {
+	if errors.Is(err, ErrUnknown) {
+		c.log.Error("a commit of the journal has an unknown outcome", "error", err)
+		c.drop()
+		return
+	}
+	c.chain.Reset(mark)
+	if c.rollback(ctx) != nil || ctx.Err() != nil || c.engine.forked(err) {
+		c.drop()
+	}
 }
 
 func (c *committer) rollback(ctx context.Context) error {
@@ -134,48 +147,27 @@ func (c *committer) apply(ctx context.Context, units []*unit) (map[*unit]error, 
 			return nil, err
 		}
 	}
-	if err := c.insertLeases(ctx, leases); err != nil {
-		return nil, err
-	}
-	return refused, c.insertEntries(ctx, entries)
+	return refused, nil
 }
 
 // chunk is how many rows one statement inserts at most: far below the limit on
 // parameters of either engine, and few enough texts to keep all prepared.
 const chunk = 64
 
-func (c *committer) insertLeases(ctx context.Context, leases []*broker.Lease) error {
-	for len(leases) > 0 {
-		n := min(len(leases), chunk)
-		args := c.args[:0]
-		for _, l := range leases[:n] {
-			args = appendLease(args, l)
+// statements are the inserts of the leases and entries that apply gathered.
+func (c *committer) statements() []statement {
+	out, args := c.inserts[:0], c.args[:0]
+	add := func(b *bulk, n int, row func(i int)) {
+		for from := 0; from < n; from += chunk {
+			start, to := len(args), min(from+chunk, n)
+			for i := from; i < to; i++ {
+				row(i)
+			}
+			out = append(out, statement{b.text(to - from), args[start:]})
 		}
-		c.args = args
-		touched, err := c.sess.exec(ctx, c.leaseRows.text(n), args...)
-		if err != nil {
-			return err
-		}
-		if touched != int64(n) {
-			return errMixed
-		}
-		leases = leases[n:]
 	}
-	return nil
-}
-
-func (c *committer) insertEntries(ctx context.Context, entries []audit.Entry) error {
-	for len(entries) > 0 {
-		n := min(len(entries), chunk)
-		args := c.args[:0]
-		for i := range entries[:n] {
-			args = appendEntry(args, &entries[i])
-		}
-		c.args = args
-		if _, err := c.sess.exec(ctx, c.entryRows.text(n), args...); err != nil {
-			return err
-		}
-		entries = entries[n:]
-	}
-	return nil
+	add(&c.leaseRows, len(c.leases), func(i int) { args = appendLease(args, c.leases[i]) })
+	add(&c.entryRows, len(c.entries), func(i int) { args = appendEntry(args, &c.entries[i]) })
+	c.inserts, c.args = out, args
+	return out
 }

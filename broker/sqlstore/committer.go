@@ -53,12 +53,14 @@ type committer struct {
 	sess   *session // nil: to be opened, and the chain to be read back
 	chain  *audit.Chain
 	writer string
+	used   time.Time // when the connection was last known to work
 
 	// Scratch space of one batch.
 	batch   []*unit
 	leases  []*broker.Lease
 	entries []audit.Entry
 	args    []any
+	inserts []statement
 
 	leaseRows, entryRows bulk
 }
@@ -68,8 +70,8 @@ func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Ch
 		log: cfg.Logger, engine: e, metrics: m, queue: make(chan *unit, cfg.Queue),
 		closing: make(chan struct{}), gone: make(chan struct{}),
 		sess: s, chain: chain, writer: chain.Writer(),
-		leaseRows: bulk{head: insertLease, width: leaseWidth, tail: " ON CONFLICT (id) DO NOTHING"},
-		entryRows: bulk{head: insertEntry, width: entryWidth},
+		leaseRows: bulk{e: e, head: insertLease, width: leaseWidth},
+		entryRows: bulk{e: e, head: insertEntry, width: entryWidth},
 	}
 }
 
@@ -155,6 +157,7 @@ func (c *committer) commit(first *unit) {
 	clear(c.leases)
 	clear(c.entries)
 	clear(c.args)
+	clear(c.inserts)
 }
 
 func (c *committer) stop() {

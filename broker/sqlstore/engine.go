@@ -21,6 +21,11 @@ type engine struct {
 	tell    func(error) string // advice for an error of the driver, "" for none
 	lone    func(error) bool   // the error concerns one unit of a batch, the others may succeed without it
 	again   func(error) bool   // the same transaction may succeed at once
+	taken   func(error) bool   // a lease with this id exists
+	forked  func(error) bool   // the place in the chain is taken
+
+	// pipeline is session.finish in one round trip; nil where that is no gain.
+	pipeline func(ctx context.Context, conn *sql.Conn, begin bool, sts []statement) error
 }
 
 // openEngine connects. Without create a SQLite file that does not exist is nil.

@@ -16,9 +16,6 @@ var errClosed = errors.New("the journal is closed")
 // Repeating the same unit is safe: what exists already is broker.ErrExists.
 var ErrUnknown = errors.New("it is not known whether the unit was committed")
 
-// errMixed means that a statement for many units did not touch every row.
-var errMixed = errors.New("a row exists already")
-
 var sentinels = []error{
 	broker.ErrNotFound, broker.ErrDone, broker.ErrStale, broker.ErrClaimed, broker.ErrTaskClosed,
 	broker.ErrTaskPaused, broker.ErrCap, broker.ErrLost, broker.ErrExists,

@@ -40,6 +40,7 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 	}
 	e := &engine{
 		dialect: migrations.Postgres, begin: "BEGIN", tell: tellPostgres, lone: lonePostgres, again: againPostgres,
+		taken: violates("leases_pkey"), forked: violates("audit_entries_pkey"), pipeline: pipeline,
 		name: fmt.Sprintf("postgres %s at %s", conf.Database, net.JoinHostPort(conf.Host, fmt.Sprint(conf.Port))),
 		// The committer has a handle of its own: readers can never take its connection.
 		writer: pgHandle(*conf, 1), reader: pgHandle(*conf, cfg.MaxConns-1),
@@ -128,4 +129,51 @@ func lonePostgres(err error) bool {
 func againPostgres(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && strings.HasPrefix(pe.Code, "40")
+}
+
+// violates recognises the violation of one constraint.
+func violates(constraint string) func(error) bool {
+	return func(err error) bool {
+		var pe *pgconn.PgError
+		return errors.As(err, &pe) && pe.Code == "23505" && pe.ConstraintName == constraint
+	}
+}
+
+// pipeline sends everything at once. After an error the server skips what
+// follows, the commit too.
+func pipeline(ctx context.Context, conn *sql.Conn, begin bool, sts []statement) error {
+	return conn.Raw(func(driver any) error {
+		var b pgx.Batch
+		if begin {
+			b.Queue("BEGIN")
+		}
+		for _, st := range sts {
+			b.Queue(st.text, st.args...)
+		}
+		b.Queue("COMMIT")
+		results := driver.(*stdlib.Conn).Conn().SendBatch(ctx, &b)
+		var tag pgconn.CommandTag
+		var err error
+		for range b.Len() {
+			if tag, err = results.Exec(); err != nil {
+				break
+			}
+		}
+		err = errors.Join(err, results.Close())
+		var pe *pgconn.PgError
+		switch {
+		case err == nil && tag.String() == "COMMIT":
+			return nil
+		case err == nil:
+			return errors.New("the server rolled the transaction back")
+		case errors.As(err, &pe) && !fatal(pe), pgconn.SafeToRetry(err):
+			return err
+		}
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	})
+}
+
+// fatal reports whether the server ended the connection with this error.
+func fatal(pe *pgconn.PgError) bool {
+	return pe.SeverityUnlocalized == "FATAL" || pe.SeverityUnlocalized == "PANIC"
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"ebb/migrations"
 )
@@ -75,6 +76,38 @@ func (s *session) query(ctx context.Context, text string, args ...any) (*sql.Row
 func (s *session) say(ctx context.Context, text string) error {
 	_, err := s.conn.ExecContext(ctx, text)
 	return err
+}
+
+// statement is a text of the dialect with its arguments.
+type statement struct {
+	text string
+	args []any
+}
+
+// finish runs the statements and commits, after a begin if begin is set. The
+// error wraps ErrUnknown when the database may have committed; otherwise it has
+// not, and the transaction may still be open.
+func (s *session) finish(ctx context.Context, begin bool, sts []statement) error {
+	if len(sts) == 0 && begin {
+		return nil // every unit refused: nothing to do
+	}
+	if s.e.pipeline != nil {
+		return s.e.pipeline(ctx, s.conn, begin, sts)
+	}
+	if begin {
+		if err := s.say(ctx, s.e.begin); err != nil {
+			return err
+		}
+	}
+	for _, st := range sts {
+		if _, err := s.exec(ctx, st.text, st.args...); err != nil {
+			return err
+		}
+	}
+	if err := s.say(ctx, "COMMIT"); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return nil
 }
 
 // close gives the connection up; a half-done transaction on it is undone.

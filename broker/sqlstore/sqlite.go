@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -34,7 +35,8 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 		return nil, nil
 	}
 	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, begin: "BEGIN IMMEDIATE",
-		tell: tellSQLite, lone: loneSQLite, again: func(error) bool { return false }}
+		tell: tellSQLite, lone: loneSQLite, again: func(error) bool { return false },
+		taken: sqliteTaken("leases.id"), forked: sqliteTaken("audit_entries.writer")}
 	if e.writer, err = handle(path, "", 1); err != nil {
 		return nil, err
 	}
@@ -50,7 +52,7 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 }
 
 func handle(path, more string, conns int) (*sql.DB, error) {
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=cache_size(-8192)" + more}
+	dsn := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=cache_size(-8192)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)" + more}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
 		return nil, fmt.Errorf("journal: sqlite %s: %w", path, err)
@@ -137,4 +139,11 @@ func loneSQLite(err error) bool {
 		return true
 	}
 	return false
+}
+
+// sqliteTaken recognises a duplicate in one column; SQLite names it in the message only.
+func sqliteTaken(column string) func(error) bool {
+	return func(err error) bool {
+		return sqliteCode(err) == sqlite3.SQLITE_CONSTRAINT && strings.Contains(err.Error(), "UNIQUE constraint failed: "+column)
+	}
 }

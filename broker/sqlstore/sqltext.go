@@ -33,16 +33,16 @@ func dollars(text string) string {
 
 // bulk is an INSERT of 1 to chunk rows; it keeps the text for each count.
 type bulk struct {
+	e     *engine
 	head  string // INSERT INTO t (a, b) VALUES
 	width int    // columns
-	tail  string
 	texts [chunk + 1]string
 }
 
 func (b *bulk) text(n int) string {
 	if b.texts[n] == "" {
 		row := " (" + marks(b.width) + ")"
-		b.texts[n] = b.head + row + strings.Repeat(","+row, n-1) + b.tail
+		b.texts[n] = b.e.dialectText(b.head + row + strings.Repeat(","+row, n-1))
 	}
 	return b.texts[n]
 }

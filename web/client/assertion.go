@@ -16,11 +16,7 @@ const (
 
 // authenticate adds private_key_jwt to a form (RFC 7523 section 2.2): the
 // issuer is the sole audience (RFC 7523bis), and every assertion is used once.
-func (p *peer) authenticate(form url.Values, clientID string, key jose.Signer) error {
-	kid, err := jose.Thumbprint(key.Public())
-	if err != nil {
-		return fmt.Errorf("client: %w", err)
-	}
+func (p *peer) authenticate(form url.Values, clientID string, key jose.Signer, kid string) error {
 	now := p.now()
 	assertion, err := jose.Sign(key, jose.SignHeader{Type: "client-authentication+jwt", KID: kid}, map[string]any{
 		"iss": clientID, "sub": clientID, "aud": p.issuer, "jti": rand.Text(),

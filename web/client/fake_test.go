@@ -32,6 +32,7 @@ type fake struct {
 	key    jose.Key // the client's public key
 	client string   // its client_id
 	issuer string
+	kid    string // of its client assertions
 
 	mu      sync.Mutex
 	nonce   string // required when not ""
@@ -188,8 +189,8 @@ func (f *fake) form(r *http.Request, body []byte) url.Values {
 	}
 	if err == nil {
 		f.seen[c.ID] = true
-		if want, _ := f.key.Thumbprint(); c.Header.KID != want {
-			f.t.Errorf("assertion kid %q", c.Header.KID)
+		if c.Header.KID != f.kid {
+			f.t.Errorf("assertion kid %q, want %q", c.Header.KID, f.kid)
 		}
 	}
 	return form
@@ -212,7 +213,7 @@ func (f *fake) operator(t testing.TB, key jose.Signer) *client.Operator {
 	t.Helper()
 	o, err := client.NewOperator(client.OperatorConfig{
 		Config:   client.Config{Issuer: issuer, HTTP: &http.Client{Transport: f}, Now: f.now},
-		ClientID: f.client, Key: key,
+		ClientID: f.client, Key: key, KID: f.kid,
 	})
 	if err != nil {
 		t.Fatal(err)

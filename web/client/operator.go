@@ -20,6 +20,7 @@ type OperatorConfig struct {
 	Config
 	ClientID string      // name of the principal
 	Key      jose.Signer // its registered key; proofs are made with it too
+	KID      string      // kid under which it is registered; needed only when the principal has several keys
 }
 
 // Operator is a principal: an operator, runner, approver, auditor or resource
@@ -28,6 +29,7 @@ type Operator struct {
 	*peer
 	id  string
 	key jose.Signer
+	kid string
 	// gate holds the token and lets one caller at a time fetch another. It is a
 	// channel and not a mutex so that a caller who gives up does not wait.
 	gate chan access
@@ -52,7 +54,7 @@ func NewOperator(c OperatorConfig) (*Operator, error) {
 	if _, err := jose.AlgOf(c.Key.Public()); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	o := &Operator{peer: p, id: c.ClientID, key: c.Key, gate: make(chan access, 1)}
+	o := &Operator{peer: p, id: c.ClientID, key: c.Key, kid: c.KID, gate: make(chan access, 1)}
 	o.gate <- access{}
 	return o, nil
 }
@@ -98,7 +100,7 @@ func (a tokenAnswer) check() error {
 
 func (o *Operator) fetch(ctx context.Context) (access, error) {
 	form := url.Values{"grant_type": {"client_credentials"}, "resource": {o.issuer + "/v1"}}
-	if err := o.authenticate(form, o.id, o.key); err != nil {
+	if err := o.authenticate(form, o.id, o.key, o.kid); err != nil {
 		return access{}, err
 	}
 	now := o.now()

@@ -30,6 +30,7 @@ func TestOperatorToken(t *testing.T) {
 	now := time.Now()
 	f, key := newFake(t, "ci", func() time.Time { return now })
 	f.script = ok(broker.Task{ID: "tsk_1"})
+	f.kid = "my-key"
 	o := f.operator(t, key)
 	get := func() {
 		t.Helper()

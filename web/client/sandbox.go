@@ -111,7 +111,7 @@ func (s *Sandbox) Revoke(ctx context.Context, token provider.Secret) error {
 		c.scheme, c.token = "DPoP", who.TaskToken
 		return s.json(ctx, c, nil)
 	case who.ClientID != "":
-		if err := s.authenticate(form, who.ClientID, s.key); err != nil {
+		if err := s.authenticate(form, who.ClientID, s.key, ""); err != nil {
 			return err
 		}
 		return s.form(ctx, "/oauth2/revoke", form, s.key, nil)

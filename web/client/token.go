@@ -88,7 +88,7 @@ func (s *Sandbox) tokenForm(r TokenRequest) (url.Values, error) {
 		setSecret(form, "subject_token", who.TaskToken)
 	case who.ClientID != "":
 		form.Set("grant_type", "client_credentials")
-		if err := s.authenticate(form, who.ClientID, s.key); err != nil {
+		if err := s.authenticate(form, who.ClientID, s.key, ""); err != nil {
 			return nil, err
 		}
 	default:

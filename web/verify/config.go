@@ -34,8 +34,10 @@ type Config struct {
 
 	// ClientID and Key authenticate this server at the feed (private_key_jwt of
 	// a principal with the role resource_server).
+	// KID is needed only when that principal has several keys.
 	ClientID string
 	Key      jose.Signer
+	KID      string
 	// Feed replaces the one over HTTP.
 	Feed Feed
 	// MaxStaleness is the stated bound of revocation; at least 3 s. 0 = 10 s.
@@ -92,7 +94,7 @@ func New(c Config) (*Verifier, error) {
 	}
 	c.fill()
 	if c.Feed == nil {
-		c.Feed = &httpFeed{issuer: c.Issuer, base: c.IssuerURL, id: c.ClientID, key: c.Key, http: c.HTTP, now: c.Now}
+		c.Feed = &httpFeed{issuer: c.Issuer, base: c.IssuerURL, id: c.ClientID, kid: c.KID, key: c.Key, http: c.HTTP, now: c.Now}
 	}
 	v := &Verifier{
 		cfg: c,

@@ -34,7 +34,7 @@ const (
 // uses it, so that it needs no lock.
 type httpFeed struct {
 	issuer, base string
-	id           string
+	id, kid      string
 	key          jose.Signer
 	http         *http.Client
 	now          func() time.Time
@@ -103,12 +103,8 @@ func (f *httpFeed) authorized(ctx context.Context, path string, q url.Values, ou
 // fetch gets a token for the feed: client_credentials with private_key_jwt (RFC
 // 7523), bound to the same key (RFC 9449).
 func (f *httpFeed) fetch(ctx context.Context) error {
-	kid, err := jose.Thumbprint(f.key.Public())
-	if err != nil {
-		return fmt.Errorf("verify: %w", err)
-	}
 	now := f.now()
-	assertion, err := jose.Sign(f.key, jose.SignHeader{Type: "client-authentication+jwt", KID: kid}, map[string]any{
+	assertion, err := jose.Sign(f.key, jose.SignHeader{Type: "client-authentication+jwt", KID: f.kid}, map[string]any{
 		"iss": f.id, "sub": f.id, "aud": f.issuer, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
 	})
 	if err != nil {

@@ -1,0 +1,378 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+	"ebb/scopes"
+	"ebb/scopes/policy"
+	"ebb/web"
+	"ebb/web/api"
+	"ebb/web/client"
+	"ebb/web/verify"
+)
+
+// house is a whole ebb behind its real handlers, a resource server that accepts
+// its tokens, and clients for everybody.
+type house struct {
+	t      *testing.T
+	env    *brokertest.Env
+	issuer string
+	shop   *verify.Verifier
+}
+
+func newHouse(t *testing.T, nonces bool) *house {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, issuer: "http://" + l.Addr().String()}
+	h.env = brokertest.New(t, brokertest.Config{Issuer: h.issuer, RealTime: true, Run: true, Nonces: nonces, Limits: broker.Limits{PollInterval: time.Second}})
+	mux, err := web.New(web.Config{PublicURL: h.issuer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := api.New(api.Config{Broker: h.env.Broker, Mux: mux})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Register()
+	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	h.shop, err = verify.New(verify.Config{
+		Issuer: h.issuer, Resource: brokertest.Orders, ClientID: brokertest.Server, Key: h.env.Keys[brokertest.Server], Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		RequireScopes: func(r *http.Request) (scopes.Set, error) {
+			action := "read"
+			if r.Method != http.MethodGet {
+				action = "write"
+			}
+			return scopes.ParseSet("orders:" + strings.Trim(r.URL.Path, "/") + ":" + action)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = h.shop.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	for end := time.Now().Add(10 * time.Second); h.shop.Ready() != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(h.shop.Ready())
+		}
+	}
+	return h
+}
+
+func (h *house) operator(id string) *client.Operator {
+	h.t.Helper()
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: h.issuer}, ClientID: id, Key: h.env.Keys[id]})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return o
+}
+
+// visit uses a credential at the shop and returns the status.
+func (h *house) visit(s *client.Sandbox, c client.Credential, method string) int {
+	h.t.Helper()
+	c.Resource = brokertest.Orders
+	door := roundTrip(func(r *http.Request) (*http.Response, error) {
+		rec := httptest.NewRecorder()
+		h.shop.Middleware(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })).ServeHTTP(rec, r)
+		return rec.Result(), nil
+	})
+	req, err := http.NewRequestWithContext(h.t.Context(), method, brokertest.Orders+"eu/42", nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	resp, err := s.Transport(c, door).RoundTrip(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// The whole walk: open, enrol, read at once, ask for a write, approve narrower,
+// use both, complete, and nothing works any more.
+func TestEndToEnd(t *testing.T) {
+	t.Parallel()
+	for _, nonces := range []bool{false, true} {
+		h := newHouse(t, nonces)
+		ctx := t.Context()
+		runner, approver := h.operator(brokertest.Runner), h.operator(brokertest.Approver)
+		task, ticket, err := runner.OpenTask(ctx, brokertest.Spec())
+		if err != nil || ticket == nil {
+			t.Fatalf("open: %v", err)
+		}
+		key, err := client.NewKey(jose.EdDSA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		box, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := box.Enrol(ctx, ticket.Ticket)
+		if err != nil || who.TaskID != task.ID {
+			t.Fatalf("enrol: %+v, %v", who, err)
+		}
+		if _, err := box.Enrol(ctx, ticket.Ticket); err == nil {
+			t.Error("a ticket was good twice")
+		}
+		read, err := box.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read"), Resource: brokertest.Orders, TTL: time.Minute})
+		if err != nil || read.LeaseID == "" {
+			t.Fatalf("read: %v", err)
+		}
+		write := h.escalate(box, approver, task.ID)
+		for name, tc := range map[string]struct {
+			cred   client.Credential
+			method string
+			want   int
+		}{"read": {read, "GET", 204}, "write": {write, "POST", 204}, "write with the read token": {read, "POST", 403}} {
+			if got := h.visit(box, tc.cred, tc.method); got != tc.want {
+				t.Errorf("nonces %v: %s: %d, want %d", nonces, name, got, tc.want)
+			}
+		}
+		if err := box.Revoke(ctx, read.Token); err != nil {
+			t.Errorf("revoke: %v", err)
+		}
+		h.refused(box, read, "GET")
+		out, err := runner.Complete(ctx, task.ID)
+		if err != nil || out.Already || out.Revoked != 1 {
+			t.Errorf("complete: %+v, %v", out, err)
+		}
+		h.refused(box, write, "POST")
+		if _, err := box.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read")}); err == nil {
+			t.Error("a completed task minted")
+		}
+		if out, err = runner.Complete(ctx, task.ID); err != nil || !out.Already {
+			t.Errorf("complete again: %+v, %v", out.Already, err)
+		}
+		h.record(task.ID)
+	}
+}
+
+// escalate asks for a write, lets the approver narrow it, and waits for it.
+func (h *house) escalate(box *client.Sandbox, approver *client.Operator, taskID string) client.Credential {
+	h.t.Helper()
+	ctx := h.t.Context()
+	asked := scopes.MustParseSet("orders:eu/42:write orders:eu/43:write")
+	if _, err := box.Token(ctx, client.TokenRequest{Scope: asked}); !client.IsKind(err, broker.AskRequired) {
+		h.t.Errorf("without waiting: %v", err)
+	}
+	var pending client.Pending
+	got := make(chan error, 1)
+	go func() {
+		list, err := approver.Requests(ctx, broker.RequestFilter{TaskID: taskID, State: broker.RequestPending})
+		for err == nil && len(list.Items) == 0 {
+			time.Sleep(10 * time.Millisecond)
+			list, err = approver.Requests(ctx, broker.RequestFilter{TaskID: taskID, State: broker.RequestPending})
+		}
+		if err != nil {
+			got <- err
+			return
+		}
+		r, err := approver.Request(ctx, list.Items[0].ID)
+		if err != nil {
+			got <- err
+			return
+		}
+		if _, err := approver.Approve(ctx, r.ID, broker.Verdict{Digest: strings.Repeat("0", 64)}); !client.IsKind(err, broker.Conflict) {
+			h.t.Errorf("approving other facts: %v", err)
+		}
+		_, err = approver.Approve(ctx, r.ID, broker.Verdict{Digest: r.Digest, Scopes: scopes.MustParseSet("orders:eu/42:write"), TTL: 60})
+		got <- err
+	}()
+	write, err := box.Token(ctx, client.TokenRequest{Scope: asked, Reason: "must fix it", Wait: true, Pending: func(p client.Pending) { pending = p }})
+	if err := <-got; err != nil {
+		h.t.Fatalf("approve: %v", err)
+	}
+	if err != nil || !write.Scope.Equal(scopes.MustParseSet("orders:eu/42:write")) || pending.Interval != time.Second || pending.ExpiresIn <= 0 {
+		h.t.Fatalf("write: %v %v, told %+v", write.Scope, err, pending)
+	}
+	return write
+}
+
+// refused waits for the feed, which has a second.
+func (h *house) refused(box *client.Sandbox, c client.Credential, method string) {
+	h.t.Helper()
+	for end := time.Now().Add(time.Second); h.visit(box, c, method) != 401; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			h.t.Errorf("%s: still accepted a second after its end", method)
+			return
+		}
+	}
+}
+
+// record proves the export of the walk and reads the rest of the API once.
+func (h *house) record(taskID string) {
+	h.t.Helper()
+	ctx := h.t.Context()
+	ops, auditor := h.operator(brokertest.Operator), h.operator(brokertest.Auditor)
+	var export strings.Builder
+	if err := auditor.Export(ctx, broker.EntryFilter{}, &export); err != nil {
+		h.t.Fatal(err)
+	}
+	set, err := jose.ParseJWKS(h.env.Broker.JWKS())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if report, err := audit.Verify(strings.NewReader(export.String()), set); err != nil || report.Entries == 0 {
+		h.t.Errorf("export: %+v, %v", report, err)
+	}
+	var kinds []string
+	for e, err := range auditor.Audit(ctx, broker.EntryFilter{TaskID: taskID, Desc: true}) {
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		kinds = append(kinds, e.Kind)
+	}
+	for _, want := range []string{audit.TaskClosed, audit.LeaseIssued, audit.RequestApproved, audit.TaskOpened} {
+		if !slices.Contains(kinds, want) {
+			h.t.Errorf("the record lacks %s: %v", want, kinds)
+		}
+	}
+	leases, err := auditor.Leases(ctx, broker.LeaseFilter{TaskID: taskID})
+	if err != nil || len(leases.Items) != 2 || leases.Items[0].State != broker.LeaseRevoked {
+		h.t.Errorf("leases: %+v, %v", leases, err)
+	}
+	if l, err := auditor.Lease(ctx, leases.Items[0].ID); err != nil || l.TaskID != taskID {
+		h.t.Errorf("lease: %v", err)
+	}
+	if _, err := ops.RevokeLease(ctx, leases.Items[0].ID, "again"); err != nil {
+		h.t.Errorf("revoking a dead lease: %v", err)
+	}
+	for name, call := range map[string]func() error{
+		"tasks":       func() error { _, err := ops.Tasks(ctx, broker.TaskFilter{State: broker.TaskClosed}); return err },
+		"task":        func() error { _, err := ops.Task(ctx, taskID); return err },
+		"checkpoints": func() error { _, err := auditor.Checkpoints(ctx); return err },
+		"policy":      func() error { _, err := ops.Policy(ctx); return err },
+		"feed":        func() error { _, err := ops.Revocations(ctx, "", 0); return err },
+		"explain": func() error {
+			x, err := ops.Explain(ctx, policy.Query{
+				Sandbox: policy.Sandbox{ID: "sbx_1", Attestor: "enroll"}, Task: policy.Task{ID: "tsk_1"},
+				Scopes: scopes.MustParseSet("orders:eu/42:write"), TTL: time.Minute, Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken,
+			})
+			if err == nil && x.Decision.Effect != policy.Ask {
+				err = errors.New("not ask")
+			}
+			return err
+		},
+	} {
+		if err := call(); err != nil {
+			h.t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The other verbs of a task, against the real handlers.
+func TestEndToEndTaskVerbs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, false)
+	ctx := t.Context()
+	runner, ops, approver := h.operator(brokertest.Runner), h.operator(brokertest.Operator), h.operator(brokertest.Approver)
+	spec := brokertest.Spec()
+	spec.Ticket, spec.Heartbeat = false, 60
+	task, ticket, err := runner.OpenTask(ctx, spec)
+	if err != nil || ticket != nil {
+		t.Fatalf("open: %v %v", ticket, err)
+	}
+	fresh, err := runner.Ticket(ctx, task.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _ := newKey(t)
+	box, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := box.Enrol(ctx, fresh.Ticket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runner.Heartbeat(ctx, task.ID); err != nil {
+		t.Errorf("heartbeat: %v", err)
+	}
+	read := client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read")}
+	if got, err := runner.Pause(ctx, task.ID, "lunch"); err != nil || got.State != broker.TaskPaused {
+		t.Errorf("pause: %v %v", got.State, err)
+	}
+	if _, err := box.Token(ctx, read); !client.IsKind(err, broker.Denied) {
+		t.Errorf("paused: %v", err)
+	}
+	if got, err := runner.Resume(ctx, task.ID); err != nil || got.State != broker.TaskOpen {
+		t.Errorf("resume: %v %v", got.State, err)
+	}
+	if _, err := box.Token(ctx, read); err != nil {
+		t.Errorf("resumed: %v", err)
+	}
+	// The key alone is enough once the sandbox is enrolled.
+	alone, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: key, ClientID: who.ClientID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	detailed, err := alone.Token(ctx, client.TokenRequest{Details: scopes.DetailsOf(read.Scope)})
+	if err != nil || len(detailed.Details) != 1 {
+		t.Errorf("with the key alone: %+v, %v", detailed.Details, err)
+	}
+	if err := alone.Revoke(ctx, detailed.Token); err != nil {
+		t.Errorf("revoke with the key alone: %v", err)
+	}
+	// A denied request says why, as data.
+	go func() {
+		for ctx.Err() == nil {
+			list, err := approver.Requests(ctx, broker.RequestFilter{TaskID: task.ID, State: broker.RequestPending})
+			if err != nil || len(list.Items) > 0 {
+				if err == nil {
+					_, err = approver.Deny(ctx, list.Items[0].ID, broker.Verdict{Code: broker.TooBroad, Note: "read is enough"})
+				}
+				if err != nil {
+					t.Errorf("deny: %v", err)
+				}
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	_, err = box.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:write"), Wait: true})
+	if p, ok := errors.AsType[*client.Problem](err); !ok || p.Kind != broker.Denied || p.Advice == nil || p.Advice.Code != broker.TooBroad {
+		t.Errorf("denied: %v", err)
+	}
+	// Not the runner's peer, not the approver.
+	for name, o := range map[string]*client.Operator{"another runner": h.operator(brokertest.Runner2), "approver": approver} {
+		if _, err := o.Complete(ctx, task.ID); err == nil {
+			t.Errorf("%s completed the task", name)
+		}
+	}
+	if out, err := ops.Stop(ctx, task.ID, "enough"); err != nil || out.Task.Cause != broker.CauseStopped {
+		t.Errorf("stop: %v %v", out.Task.Cause, err)
+	}
+	stranger, _ := newKey(t)
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: h.issuer}, ClientID: brokertest.Operator, Key: stranger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Task(ctx, task.ID); !client.IsKind(err, broker.Unauthenticated) {
+		t.Errorf("a stranger: %v", err)
+	}
+	if _, err := box.Enrol(ctx, provider.NewSecret("ebb_tkt_guess")); err == nil {
+		t.Error("a guessed ticket was good")
+	}
+}

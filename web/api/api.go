@@ -19,6 +19,7 @@ type Config struct {
 	Mux        *web.Mux            // required: where the routes are registered
 	MCPCompat  bool                // metadata as MCP clients demand it, with an authorization endpoint that refuses
 	MutualTLS  bool                // the listener, or a configured proxy, asks for client certificates
+	KeyMaxAge  time.Duration       // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
 	FeedMaxAge time.Duration       // how stale a follower of the revocation feed may be; 0 = 60 s
 	Policies   func() []PolicyFile // the policy files in force, for GET /v1/policy; nil = none are shown
 	Now        func() time.Time    // nil = time.Now
@@ -45,6 +46,9 @@ func New(c Config) (*API, error) {
 	}
 	if c.FeedMaxAge <= 0 {
 		c.FeedMaxAge = time.Minute
+	}
+	if c.KeyMaxAge <= 0 {
+		c.KeyMaxAge = 5 * time.Minute
 	}
 	issuer := c.Broker.Issuer()
 	if issuer != c.Mux.PublicURL() {

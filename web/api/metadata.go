@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -62,8 +63,7 @@ type documents struct {
 	openapiJSON []byte
 }
 
-// cacheFor is how long documents and keys may be cached. The key ring publishes
-// a key for longer than that before it signs.
+// cacheFor is how long documents may be cached.
 const cacheFor = "public, max-age=300"
 
 func (a *API) documents() (documents, error) {
@@ -142,9 +142,10 @@ func (a *API) document(body []byte, contentType string) echo.HandlerFunc {
 	}
 }
 
-// jwks is RFC 7517 section 8.5.
+// jwks is RFC 7517 section 8.5. A key must be in every cache before it signs, so
+// the ring says how long they may hold it.
 func (a *API) jwks(c echo.Context) error {
-	c.Response().Header().Set("Cache-Control", cacheFor)
+	c.Response().Header().Set("Cache-Control", "public, max-age="+strconv.Itoa(int(a.cfg.KeyMaxAge.Seconds())))
 	return c.Blob(http.StatusOK, "application/jwk-set+json", a.b.JWKS())
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,12 @@ type options struct {
 	proxies []string
 	loose   bool // do not compare answers with the API document
 	body    int64
+}
+
+// TestMain teaches the validator the one media type it does not know.
+func TestMain(m *testing.M) {
+	openapi3filter.RegisterBodyDecoder("application/jsonl", openapi3filter.PlainBodyDecoder)
+	os.Exit(m.Run())
 }
 
 // rig is a server as cmd builds it, driven without a network.
@@ -186,7 +193,7 @@ func (r *rig) compare(t testing.TB, req *http.Request, a *answer) {
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
 	if err := openapi3filter.ValidateResponse(t.Context(), in); err != nil {
-		t.Errorf("%s %s: the answer %d is not as documented: %s\n%s", req.Method, req.URL.Path, a.status, firstLine(err), a.body)
+		t.Errorf("%s %s: the answer %d is not as documented: %s\n%.300s", req.Method, req.URL.Path, a.status, firstLine(err), a.body)
 	}
 }
 
@@ -381,7 +388,7 @@ func (r *rig) v1With(t testing.TB, token string, key jose.Signer, method, path s
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Authorization", "DPoP "+token)
-	req.Header.Set("DPoP", r.proof(t, key, method, req.URL.Path, token))
+	req.Header.Set("DPoP", r.proof(t, key, method, req.URL.EscapedPath(), token))
 	for _, m := range mods {
 		m(req)
 	}

@@ -41,7 +41,7 @@ func ask(f *form) (broker.TokenRequest, error) {
 	for _, raw := range f.resources {
 		uri, err := scopes.ParseResource(raw)
 		if err != nil {
-			return r, broker.E(broker.InvalidTarget, "A resource is malformed: "+where(err), err)
+			return r, broker.E(broker.InvalidTarget, "A resource is malformed: "+where(err), nil)
 		}
 		r.Resources = append(r.Resources, uri)
 	}
@@ -65,7 +65,7 @@ func ask(f *form) (broker.TokenRequest, error) {
 func rights(f *form) (set scopes.Set, detailed bool, err error) {
 	set, err = scopes.ParseSet(f.get(pScope))
 	if err != nil {
-		return set, false, broker.E(broker.InvalidScope, "The scope is malformed: "+where(err), err)
+		return set, false, broker.E(broker.InvalidScope, "The scope is malformed: "+where(err), nil)
 	}
 	raw := f.get(pAuthorizationDetails)
 	if raw == "" {
@@ -95,7 +95,8 @@ func rights(f *form) (set scopes.Set, detailed bool, err error) {
 }
 
 // where says at which byte an input left its grammar, without repeating the
-// input: whoever pastes a token into the wrong field must not find it in a log.
+// input as the error itself does: a token in the wrong field must not come back
+// in an answer or end in a log.
 func where(err error) string {
 	e, ok := errors.AsType[*scopes.ParseError](err)
 	if !ok {

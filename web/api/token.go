@@ -122,10 +122,15 @@ func (a *API) credentials(t tokenCall) (broker.Token, error) {
 	case t.cl.spiffe, t.f.has(pTaskID):
 		return a.request(t, evidence(t.cl.assertion, "", t.f, t.cl, ch, broker.Unauthenticated))
 	}
+	ctx := t.c.Request().Context()
 	if err := a.onlyAPI(t.f); err != nil {
+		// Who asks comes before what is wrong with the question.
+		if _, authErr := a.b.AuthenticateAssertion(ctx, t.cl.assertion, t.cl.id); authErr != nil {
+			return broker.Token{}, authErr
+		}
 		return broker.Token{}, err
 	}
-	return a.b.PrincipalToken(t.c.Request().Context(), t.cl.assertion, t.p, t.cl.id)
+	return a.b.PrincipalToken(ctx, t.cl.assertion, t.p, t.cl.id)
 }
 
 // onlyAPI refuses a principal's request for anything but this broker's own API.

@@ -119,7 +119,7 @@ func TestTransportStaysHome(t *testing.T) {
 	_, home, s, cred := newResource(t)
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("reached %s with %v", r.URL, r.Header) }))
 	defer thief.Close()
-	bounce := httptest.NewServer(http.RedirectHandler(thief.URL, 307))
+	bounce := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
 	defer bounce.Close()
 	fixed := cred
 	fixed.Resource = bounce.URL

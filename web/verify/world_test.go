@@ -50,7 +50,6 @@ type world struct {
 	down    bool
 	keyDown bool
 	events  []verify.Event
-	start   int // events before it are forgotten
 	maxAge  int
 	wake    chan struct{}
 	hits    map[string]int // requests by path

@@ -152,7 +152,7 @@ func (s *Store) Close() error {
 // Writer is the id of this run's chain.
 func (s *Store) Writer() string { return s.cfg.Writer }
 
-// Ping reports whether the database answers and takes writes.
+// Ping reports whether the database answers and holds the schema.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.com.stopped() {
 		return errClosed

@@ -1,0 +1,262 @@
+package migrations_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"ebb/migrations"
+)
+
+// released are the checksums of the files that a release has shipped. A change
+// of one would leave databases behind that no code fits: write a new file.
+var released = []string{
+	"0001_journal.sql 2945fa31eff5de363cf6ff1a2a5a5962c788d76e7b3d32f53a6a0a155181ee07",
+}
+
+func TestReleasedFilesNeverChange(t *testing.T) {
+	t.Parallel()
+	files, err := migrations.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		got = append(got, f.Name+" "+f.Checksum)
+	}
+	if !slices.Equal(got, released) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(released, "\n"))
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for name, names := range map[string][]string{
+		"gap": {"0001_a.sql", "0003_b.sql"}, "start": {"0002_a.sql"}, "twice": {"0001_a.sql", "0001_b.sql"}, "short": {"1_a.sql"}, "no name": {"0001.sql"}, "letters": {"000x_a.sql"},
+	} {
+		fsys := fstest.MapFS{}
+		for _, n := range names {
+			fsys[n] = &fstest.MapFile{Data: []byte("SELECT 1;")}
+		}
+		if got, err := migrations.Read(fsys); err == nil {
+			t.Errorf("%s: read %v", name, got)
+		}
+	}
+}
+
+// bed opens handles on one empty database.
+type bed struct {
+	dialect migrations.Dialect
+	open    func(testing.TB) *sql.DB
+}
+
+func beds(t *testing.T, f func(t *testing.T, b bed)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "ebb.db")
+		f(t, bed{migrations.SQLite, func(t testing.TB) *sql.DB { return handle(t, "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") }})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		server := os.Getenv("EBB_TEST_POSTGRES")
+		if server == "" {
+			if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "postgres") {
+				t.Fatal("EBB_TEST_REQUIRE lists postgres: set EBB_TEST_POSTGRES to the URL of a server")
+			}
+			t.Skip("EBB_TEST_POSTGRES is not set")
+		}
+		admin := handle(t, "pgx", server)
+		name := "ebb_migrate_" + strings.ToLower(rand.Text())
+		exec(t, admin, "CREATE DATABASE "+name)
+		t.Cleanup(func() { exec(t, admin, "DROP DATABASE "+name+" WITH (FORCE)") })
+		u, err := url.Parse(server)
+		if err != nil {
+			t.Fatal("EBB_TEST_POSTGRES is not a URL")
+		}
+		u.Path = "/" + name
+		f(t, bed{migrations.Postgres, func(t testing.TB) *sql.DB { return handle(t, "pgx", u.String()) }})
+	})
+}
+
+func handle(t testing.TB, driver, dsn string) *sql.DB {
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func exec(t testing.TB, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.ExecContext(context.Background(), text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t testing.TB, db *sql.DB, text string) int {
+	t.Helper()
+	var n int
+	if err := db.QueryRow(text).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	beds(t, func(t *testing.T, b bed) {
+		db := b.open(t)
+		all, err := migrations.Files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := migrations.Status(t.Context(), db, b.dialect)
+		if err != nil || len(s.Applied) != 0 || len(s.Pending) != len(all) {
+			t.Fatalf("got %+v, %v", s, err)
+		}
+		for _, want := range []int{len(all), 0} {
+			done, err := migrations.Apply(t.Context(), db, b.dialect)
+			if err != nil || len(done) != want {
+				t.Fatalf("applied %d, %v; want %d", len(done), err, want)
+			}
+		}
+		s, err = migrations.Status(t.Context(), db, b.dialect)
+		if err != nil || len(s.Applied) != len(all) || len(s.Pending) != 0 {
+			t.Fatalf("got %+v, %v", s, err)
+		}
+	})
+}
+
+// Replicas that start together: each file is applied once.
+func TestApplyTogether(t *testing.T) {
+	t.Parallel()
+	beds(t, func(t *testing.T, b bed) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		total := 0
+		for range 8 {
+			db := b.open(t)
+			wg.Go(func() {
+				done, err := migrations.Apply(t.Context(), db, b.dialect)
+				mu.Lock()
+				defer mu.Unlock()
+				total += len(done)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		all, _ := migrations.Files()
+		if total != len(all) {
+			t.Errorf("%d files were applied, want each of %d once", total, len(all))
+		}
+	})
+}
+
+func file(version int, name, text string) migrations.File {
+	return migrations.File{Version: version, Name: name, SQL: text, Checksum: name}
+}
+
+func TestHalfAppliedIsRolledBack(t *testing.T) {
+	t.Parallel()
+	beds(t, func(t *testing.T, b bed) {
+		db := b.open(t)
+		one := file(1, "0001_a.sql", "CREATE TABLE a (x TEXT NOT NULL); CREATE TABLE b (x TEXT NOT NULL);")
+		bad := file(2, "0002_b.sql", "CREATE TABLE c (x TEXT NOT NULL); INSERT INTO a (x) VALUES ('1'); INSERT INTO nowhere (x) VALUES ('1');")
+		done, err := migrations.ApplyFiles(t.Context(), db, b.dialect, []migrations.File{one, bad})
+		if err == nil || len(done) != 1 || !strings.Contains(err.Error(), "0002_b.sql was rolled back") {
+			t.Fatalf("applied %d, %v", len(done), err)
+		}
+		if n := count(t, db, "SELECT count(*) FROM a"); n != 0 {
+			t.Errorf("%d rows of the failed file are there", n)
+		}
+		if _, err := db.Exec("SELECT x FROM c"); err == nil {
+			t.Error("a table of the failed file is there")
+		}
+		good := file(2, "0002_b.sql", "CREATE TABLE c (x TEXT NOT NULL);")
+		if done, err := migrations.ApplyFiles(t.Context(), db, b.dialect, []migrations.File{one, good}); err != nil || len(done) != 1 {
+			t.Fatalf("after the repair: applied %d, %v", len(done), err)
+		}
+	})
+}
+
+func TestRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	one, two := file(1, "0001_a.sql", "CREATE TABLE a (x TEXT NOT NULL);"), file(2, "0002_b.sql", "CREATE TABLE b (x TEXT NOT NULL);")
+	changed := one
+	changed.Checksum = "other"
+	more := file(2, "0002_c.sql", "CREATE TABLE d (x TEXT NOT NULL);")
+	for _, tt := range []struct {
+		name  string
+		spoil string
+		files []migrations.File
+		want  error
+	}{
+		{"newer", "", []migrations.File{one}, migrations.ErrNewer},
+		{"changed", "", []migrations.File{changed, two}, migrations.ErrChanged},
+		{"another file", "", []migrations.File{one, more}, migrations.ErrChanged},
+		{"a version is gone", "DELETE FROM meta WHERE version = 1", []migrations.File{one, two}, migrations.ErrChanged},
+		{"meta of somebody else", "DROP TABLE meta; CREATE TABLE meta (k TEXT NOT NULL)", []migrations.File{one, two}, migrations.ErrForeign},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			beds(t, func(t *testing.T, b bed) {
+				db := b.open(t)
+				if _, err := migrations.ApplyFiles(t.Context(), db, b.dialect, []migrations.File{one, two}); err != nil {
+					t.Fatal(err)
+				}
+				if tt.spoil != "" {
+					exec(t, db, tt.spoil)
+				}
+				before := count(t, db, "SELECT count(*) FROM meta")
+				done, err := migrations.ApplyFiles(t.Context(), db, b.dialect, tt.files)
+				if !errors.Is(err, tt.want) || len(done) != 0 || !strings.Contains(err.Error(), "nothing was changed") {
+					t.Errorf("applied %d, %v; want %v", len(done), err, tt.want)
+				}
+				if n := count(t, db, "SELECT count(*) FROM meta"); n != before {
+					t.Errorf("meta has %d rows, had %d", n, before)
+				}
+			})
+		})
+	}
+}
+
+func TestForeignDatabase(t *testing.T) {
+	t.Parallel()
+	beds(t, func(t *testing.T, b bed) {
+		db := b.open(t)
+		exec(t, db, "CREATE TABLE tasks (x TEXT NOT NULL)")
+		if _, err := migrations.Apply(t.Context(), db, b.dialect); err == nil {
+			t.Error("applied over a table of somebody else")
+		}
+		if _, err := db.Exec("SELECT x FROM tasks"); err != nil {
+			t.Error(err)
+		}
+		if _, err := db.Exec("SELECT version FROM meta"); err == nil {
+			t.Error("it left its own table behind")
+		}
+	})
+}
+
+func TestUnknownDialect(t *testing.T) {
+	t.Parallel()
+	if _, err := migrations.Apply(t.Context(), nil, "oracle"); err == nil {
+		t.Error("applied")
+	}
+	if _, err := migrations.Status(t.Context(), nil, ""); err == nil {
+		t.Error("status")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"ebb/attest"
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/brokertest"
@@ -81,3 +82,5 @@ func withTicket() broker.TaskSpec {
 	s.Ticket = true
 	return s
 }
+
+func evidenceOf(document string) attest.Evidence { return attest.Evidence{Document: []byte(document)} }

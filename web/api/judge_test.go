@@ -1,0 +1,95 @@
+package api_test
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+// TestNodeJudge lets openid-client, oauth4webapi and jose hold the conversations
+// of testdata/judge/judge.mjs with a server over TLS, with and without nonces.
+// EBB_TEST_NODE_JUDGE is a directory in which its package.json was installed.
+func TestNodeJudge(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("EBB_TEST_NODE_JUDGE")
+	if dir == "" {
+		if strings.Contains(os.Getenv("EBB_TEST_REQUIRE"), "node") {
+			t.Fatal("EBB_TEST_REQUIRE wants node: set EBB_TEST_NODE_JUDGE to a directory where testdata/judge/package.json is installed")
+		}
+		t.Skip("EBB_TEST_NODE_JUDGE is not set")
+	}
+	for name, nonces := range map[string]bool{"plain": false, "nonces": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runJudge(t, dir, nonces)
+		})
+	}
+}
+
+func runJudge(t *testing.T, dir string, nonces bool) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer := "https://" + ln.Addr().String()
+	r := newRig(t, options{mcp: true, loose: true, broker: brokertest.Config{Issuer: issuer, RealTime: true, Nonces: nonces, Limits: broker.Limits{PollInterval: time.Second}}})
+	srv := httptest.NewUnstartedServer(r.mux)
+	_ = srv.Listener.Close()
+	srv.Listener = ln
+	srv.StartTLS()
+	defer srv.Close()
+	task, ticket, err := r.env.Broker.OpenTask(t.Context(), r.env.Principals[brokertest.Runner], withTicket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := brokertest.NewKey(t)
+	en, err := r.env.Broker.Enrol(t.Context(), task.ID, evidenceOf(ticket.Ticket.Reveal()), r.env.Prove(t, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandbox := en.Task.Sandbox.ID
+	keys := map[string]string{sandbox: pkcs8(t, key)}
+	for _, who := range []string{brokertest.Approver, brokertest.Operator, brokertest.Server} {
+		keys[who] = pkcs8(t, r.env.Keys[who])
+	}
+	job, err := json.Marshal(map[string]any{
+		"issuer": issuer, "sandbox": sandbox, "taskToken": en.Token.Reveal(), "keys": keys, "resource": brokertest.Orders,
+		"read": canRead, "write": mustAsk, "ciba": "orders:eu/99:write", "interval": 2500,
+		"server": brokertest.Server, "operator": brokertest.Operator, "approver": brokertest.Approver,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", "testdata/judge/judge.mjs")
+	cmd.Env = append(os.Environ(), "JUDGE="+string(job), "JUDGE_MODULES="+dir, "NODE_EXTRA_CA_CERTS="+ca)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(out)), "done") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+func pkcs8(t testing.TB, key jose.Signer) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}

@@ -3,4 +3,3 @@ package main
 import "github.com/spf13/cobra"
 
 func newDoctor(c *cli) *cobra.Command { return c.group("doctor", "x") }
-func newBench(c *cli) *cobra.Command  { return c.group("bench", "x") }

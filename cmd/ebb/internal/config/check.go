@@ -105,17 +105,18 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.PublicURL, "/") || strings.HasSuffix(c.PublicURL, "#") || strings.HasSuffix(c.PublicURL, "?"):
 		ps.add("public_url", src["public_url"], fmt.Sprintf("%q cannot be an issuer (RFC 8414 section 2)", c.PublicURL), "write scheme and host, such as https://ebb.example.com, without a slash at the end")
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopbackHost(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !LoopbackHost(u.Hostname())):
 		ps.add("public_url", src["public_url"], "it is not https", "use https; plain http is for loopback only")
 	}
 }
 
 func loopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
-	return err == nil && loopbackHost(host)
+	return err == nil && LoopbackHost(host)
 }
 
-func loopbackHost(host string) bool {
+// LoopbackHost reports a host that only this machine can reach.
+func LoopbackHost(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }

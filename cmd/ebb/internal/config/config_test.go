@@ -229,6 +229,10 @@ func TestVariables(t *testing.T) {
 	if err != nil || len(c.Providers) != 1 || c.DPoP.Nonce != "on" {
 		t.Errorf("%+v, %v", c.Providers, err)
 	}
+	c, err = load(t, "", `EBB_PRINCIPALS=[{"id":"a","roles":["runner"],"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}]`)
+	if err != nil || len(c.Principals) != 1 || len(c.Principals[0].Keys) != 1 || c.Principals[0].Keys[0].KID == "" {
+		t.Errorf("%+v, %v", c.Principals, err)
+	}
 	_, err = load(t, "", "EBB_PROVIDERS=[{name: a, knd: jwt}", "EBB_NOPE=1", "EBB_LIMITS_LEASES=many")
 	if got := wrong(t, err); !slices.Contains(got, "EBB_NOPE") || !slices.Contains(got, "limits.leases") || !slices.Contains(got, "EBB_PROVIDERS") {
 		t.Errorf("got %v", got)

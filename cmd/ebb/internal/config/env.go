@@ -34,7 +34,7 @@ func environment(c *Config, environ []string, src map[string]string, ps *Problem
 		}
 		delete(left, name)
 		src[k.Path] = name
-		r := reader{name: name, problems: ps, src: map[string]string{}}
+		r := reader{name: name, problems: ps, src: src}
 		to := k.to(c, &r)
 		if list, ok := to.(listOf); ok {
 			if n := r.document([]byte(value)); n != nil {

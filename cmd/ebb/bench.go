@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/internal/bench"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/cmd/ebb/internal/keyfile"
+	"ebb/cmd/ebb/internal/out"
+)
+
+var benchColumns = []out.Column[bench.Row]{
+	{Name: "op", Cell: func(r bench.Row) string { return r.Op }},
+	{Name: "clients", Cell: func(r bench.Row) string { return strconv.Itoa(r.Clients) }},
+	{Name: "ops", Cell: func(r bench.Row) string { return strconv.Itoa(r.Ops) }},
+	{Name: "errors", Cell: func(r bench.Row) string { return strconv.Itoa(r.Errors) }},
+	{Name: "per_second", Cell: func(r bench.Row) string {
+		if r.Rate == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(r.Rate, 'f', 0, 64)
+	}},
+	{Name: "p50_ms", Cell: func(r bench.Row) string { return millis(r.P50) }},
+	{Name: "p99_ms", Cell: func(r bench.Row) string { return millis(r.P99) }},
+	{Name: "note", Cell: func(r bench.Row) string { return r.Note + " " + r.First }},
+}
+
+func millis(d time.Duration) string {
+	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', 3, 64)
+}
+
+// benchFlags say what to measure and where.
+type benchFlags struct {
+	clients, leases     []int
+	window              time.Duration
+	scope, resource     string
+	serverKey, serverID string
+	quick               bool
+}
+
+func newBench(c *cli) *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Measure mint, introspect, offline verification and the end of tasks", Args: cobra.NoArgs,
+		Long: `Measure with a closed loop: one connection per client, requests and proofs built
+before the clock runs. Without --url an ebb is started as a process of its own with
+its data in a temporary directory and the stores of --config and EBB_ variables
+(none: SQLite and the ledger in process). With --url, of loopback or of public_url
+in the configuration, an ebb that runs already is measured: it needs a runner key
+(--key), caps that allow it (limits.max_*, limits.owner_per_minute), and for
+introspection and verification a resource server's key (--server-key). It ends by
+itself; tasks that it opened are completed.`,
+	}
+	fl := cmd.Flags()
+	fl.IntSliceVar(&f.clients, "clients", []int{1, 16, 64}, "concurrent clients, one measurement each")
+	fl.IntSliceVar(&f.leases, "leases", []int{10, 1000, 100_000}, "live tokens of the tasks that are completed")
+	fl.DurationVar(&f.window, "window", 4*time.Second, "longest time of one measurement")
+	fl.StringVar(&f.scope, "scope", "bench:load/1:read", "scope to ask for; must be granted without a person")
+	fl.StringVar(&f.resource, "resource", "", "resource of the scope's provider, with --url")
+	fl.StringVar(&f.serverKey, "server-key", "", "key `file` of a resource server, with --url")
+	fl.StringVar(&f.serverID, "server-id", "", "its principal; default: as the key file says")
+	fl.BoolVar(&f.quick, "quick", false, "a smoke test of a few seconds: 1 and 8 clients, 10 and 200 tokens")
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
+		if f.quick {
+			f.clients, f.leases, f.window = []int{1, 8}, []int{10, 200}, 300*time.Millisecond
+		}
+		return c.bench(cmd, &f)
+	})
+	return c.output(c.remote(cmd))
+}
+
+func (c *cli) bench(cmd *cobra.Command, f *benchFlags) error {
+	if f.window < 50*time.Millisecond || f.window > time.Minute {
+		return usage("--window is out of range", "choose from 50ms to 1m")
+	}
+	for _, n := range append(append([]int{}, f.clients...), f.leases...) {
+		if n < 1 || n > 200_000 {
+			return usage(fmt.Sprintf("%d is out of range", n), "choose from 1 to 200000")
+		}
+	}
+	b := bench.Config{
+		Scope: f.scope, Resource: f.resource, Clients: f.clients, Window: f.window, Leases: f.leases, TaskTTL: time.Hour, Heartbeat: 15 * time.Minute,
+		Announce: func(what string) { c.sayf("ebb bench: %s ...\n", what) },
+	}
+	var err error
+	if c.url == "" {
+		stop, serr := c.benchServer(cmd.Context(), &b)
+		if serr != nil {
+			return serr
+		}
+		defer stop()
+	} else if err := c.benchRemote(f, &b); err != nil {
+		return err
+	}
+	if b.HTTP, err = c.httpClient(); err != nil {
+		return err
+	}
+	if b.Target.URL, err = url.Parse(b.Issuer); err != nil {
+		return err
+	}
+	if b.Target.TLS, err = c.tlsConfig(); err != nil {
+		return err
+	}
+	report, err := bench.Run(cmd.Context(), b)
+	if c.format == out.JSON {
+		if perr := out.One(c.stdout, c.format, nil, report); perr != nil {
+			return perr
+		}
+		return err
+	}
+	if perr := out.List(c.stdout, c.format, benchColumns, report.Rows); perr != nil {
+		return perr
+	}
+	return err
+}
+
+// benchRemote takes keys from files, and refuses hosts that nobody named in a
+// configuration: a load generator must not be pointed by a typing mistake.
+func (c *cli) benchRemote(f *benchFlags, b *bench.Config) error {
+	u, err := url.Parse(c.url)
+	if err != nil || u.Host == "" {
+		return usage("--url is not a URL", "write one such as http://127.0.0.1:8420")
+	}
+	if !config.LoopbackHost(u.Hostname()) {
+		cfg, err := c.loadConfig()
+		if err != nil {
+			return err
+		}
+		if cfg.PublicURL != c.url {
+			return usage("this host is neither loopback nor public_url of the configuration", "name the configuration of that ebb with --config")
+		}
+	}
+	path := c.keyFile
+	if path == "" {
+		path = c.keyPath(operatorKey)
+	}
+	runner, err := keyfile.Read(path)
+	if err != nil {
+		return usage(err.Error(), "name a runner's key with --key")
+	}
+	b.Issuer, b.RunnerID, b.Runner = c.url, runner.ClientID, runner.Key
+	if c.clientID != "" {
+		b.RunnerID = c.clientID
+	}
+	if f.serverKey == "" {
+		c.sayf("ebb bench: without --server-key neither introspection nor verification is measured\n")
+		return nil
+	}
+	server, err := keyfile.Read(f.serverKey)
+	if err != nil {
+		return usage(err.Error(), "name a resource server's key with --server-key")
+	}
+	b.ServerID, b.Server = server.ClientID, server.Key
+	if f.serverID != "" {
+		b.ServerID = f.serverID
+	}
+	if b.ServerID == "" || b.Resource == "" {
+		return usage("a resource server needs its name and its resource", "set --server-id and --resource")
+	}
+	return nil
+}

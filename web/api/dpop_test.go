@@ -49,7 +49,7 @@ func TestRFC_A33_A34_A35_A36_A37_A38_A39_A40_BadProofs(t *testing.T) {
 	private["d"] = base64.RawURLEncoding.EncodeToString(big.NewInt(1).Bytes())
 	for name, proofs := range map[string][]string{
 		"A33 two headers":         {good(), good()},
-		"A33 two in one":          {good() + ", " + good()},
+		"A33 H26 two in one":      {good() + ", " + good()},
 		"A34 empty":               {""},
 		"A34 garbage":             {"x"},
 		"A34 two dots":            {"a.b"},
@@ -68,8 +68,8 @@ func TestRFC_A33_A34_A35_A36_A37_A38_A39_A40_BadProofs(t *testing.T) {
 		"A36 typ JWT":             {b.proofWith(t, put("typ", "JWT"), nil)},
 		"A36 no typ":              {b.proofWith(t, drop("typ"), nil)},
 		"A37 none":                {b.proofWith(t, put("alg", "none"), nil)},
-		"A37 HS256":               {b.proofWith(t, put("alg", "HS256"), nil)},
-		"A37 not advertised":      {b.proofWith(t, put("alg", "ES384"), nil)},
+		"A37 H34 HS256":           {b.proofWith(t, put("alg", "HS256"), nil)},
+		"A37 H34 not advertised":  {b.proofWith(t, put("alg", "ES384"), nil)},
 		"A37 no alg":              {b.proofWith(t, drop("alg"), nil)},
 		"A38 another key's":       {b.proofWith(t, put("jwk", publicJWK(t, brokertest.NewKey(t))), nil)},
 		"A38 changed":             {changeOne(good())},

@@ -22,12 +22,16 @@ const (
 	maxEvents = 1000
 )
 
+// anyWait is the largest wait_seconds that is a number of seconds at all; longer
+// than maxWait is not waited.
+const anyWait = 3600
+
 // revocations is a long poll: the answer comes with the first event, or empty
 // after wait_seconds.
 func (a *API) revocations(c echo.Context, who broker.Principal, _ web.None) (feedPage, error) {
 	q := readQuery(c)
 	cursor := q.text("cursor")
-	wait := time.Duration(q.number("wait_seconds", 0, 0, maxWait)) * time.Second
+	wait := time.Duration(min(q.number("wait_seconds", 0, 0, anyWait), maxWait)) * time.Second
 	limit := q.number("limit", maxEvents, 1, maxEvents)
 	if err := q.done(); err != nil {
 		return feedPage{}, err

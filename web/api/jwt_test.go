@@ -57,8 +57,9 @@ func TestRFC_A59_A60_A61_A62_AccessToken(t *testing.T) {
 	}
 }
 
-// A59, A61, A66, H16: whatever is wrong with a token at /v1, it is invalid_token.
-func TestRFC_A66_H16_TokensAtV1(t *testing.T) {
+// A59, A61, A66, A105, A106, H10, H16: whatever is wrong with a token at /v1, it
+// is invalid_token, and no kind of token passes for another.
+func TestRFC_A66_A105_A106_H16_TokensAtV1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)
@@ -100,11 +101,11 @@ func TestRFC_A66_H16_TokensAtV1(t *testing.T) {
 		"A61 another key, same kid":     resigned(nil, nil),
 		"H7 kid of a path":              resigned(map[string]any{"kid": "../../dev/null"}, nil),
 		"A59 typ JWT":                   signed(map[string]any{"typ": "JWT"}, nil),
-		"H10 flattened JSON":            `{"protected":"` + parts[0] + `"}`,
-		"H16 a task token":              b.token,
+		"A106 H10 flattened JSON":       `{"protected":"` + parts[0] + `"}`,
+		"A105 H16 a task token":         b.token,
 		"H16 for another resource":      b.access(t, canRead),
-		"H16 a client assertion":        r.env.Assertion(t, brokertest.Operator, key),
-		"H16 a proof":                   r.proof(t, key, "GET", "/v1/tasks", ""),
+		"A105 H16 a client assertion":   r.env.Assertion(t, brokertest.Operator, key),
+		"A105 H16 a proof":              r.proof(t, key, "GET", "/v1/tasks", ""),
 		"H22 a megabyte":                strings.Repeat("a", 12<<10) + "." + parts[1] + "." + parts[2],
 		"H24 NUL in sub":                signed(nil, map[string]any{"sub": "ops\x00"}),
 		"H11 case-folded":               signed(nil, map[string]any{"SUB": "root"}),

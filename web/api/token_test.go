@@ -38,7 +38,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-func TestRFC_A1_OnlyPOST(t *testing.T) {
+func TestRFC_A1_H43_OnlyPOST(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)
@@ -54,7 +54,7 @@ func TestRFC_A1_OnlyPOST(t *testing.T) {
 	}
 }
 
-func TestRFC_A2_FormOnly(t *testing.T) {
+func TestRFC_A2_H43_FormOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)
@@ -76,7 +76,7 @@ func TestRFC_A2_FormOnly(t *testing.T) {
 	}
 }
 
-func TestRFC_A3_NothingInTheQuery(t *testing.T) {
+func TestRFC_A3_H43_NothingInTheQuery(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)
@@ -87,7 +87,7 @@ func TestRFC_A3_NothingInTheQuery(t *testing.T) {
 	r.post(t, tokenURL+"?"+f.Encode(), url.Values{}, b.prove(t)).want(t, "everything in the query", 400, "invalid_request")
 }
 
-func TestRFC_A4_Repeated(t *testing.T) {
+func TestRFC_A4_H43_Repeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)
@@ -249,7 +249,7 @@ func TestRFC_A13_A14_H44_SubjectAndActor(t *testing.T) {
 	}
 }
 
-// A15, D5: a bad subject_token is invalid_request whatever is wrong with it.
+// A15, A105, D5: a bad subject_token is invalid_request whatever is wrong with it.
 func TestRFC_A15_BadSubjectToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

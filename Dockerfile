@@ -11,7 +11,8 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
 # The data directory must belong to the user of the final image and to nobody else: it holds keys.
 RUN mkdir -p /out/data && chmod 0700 /out/data
 
-# Nothing but the binary and the roots of TLS: no shell, no package manager.
+# Nothing but the binary and the roots of TLS: no shell, no package manager. Off loopback ebb demands TLS: set EBB_LISTEN,
+# EBB_TLS_CERT and EBB_TLS_KEY, as docker-compose.yml does.
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/ebb /ebb

@@ -1,9 +1,24 @@
 // Command ebb is the broker, its command line client, its guided tour and its
 // bench, in one binary.
 //
-//	main.go          the command tree, exit codes, how an error is shown
-//	wire.go          the whole object graph of the server, from top to bottom
-//	serve.go         ebb serve: config, wire, listen, run, shut down
+//	main.go cli.go fail.go input.go   the command tree, what commands share, exit codes
+//	wire.go                           the whole object graph of the server, bottom to top
+//	  data.go tls.go stores.go kinds.go local.go policies.go   its parts
+//	node.go                           the running server, and its end in good order
+//	serve.go log.go tracing.go        ebb serve
+//	embed.go                          an ebb inside of another command
+//
+// One file a command, named after it: task.go (and task_end.go), token.go, run.go,
+// requests.go, leases.go, audit.go (and audit_verify.go), policy.go (and
+// policy_try.go), keys.go, config.go, migrate.go, doctor.go (and doctor_local.go,
+// doctor_remote.go), bench.go (and bench_server.go), demo.go, version.go.
+//
+//	internal/config   the configuration: keys, sources, every problem at once
+//	internal/out      table, JSON, CSV, so that nothing hides in them
+//	internal/keyfile  private keys of clients
+//	internal/load     a closed-loop HTTP load generator; internal/bench uses it
+//	internal/demo     the guided tour
+//	internal/replay   the decisions of an audit export, for a draft policy
 //
 // The tests beside it hold the house together: layers_test.go (who may import
 // whom), exits_test.go (who may take a secret out of custody), script_test.go

@@ -24,10 +24,12 @@ var exits = map[string][]string{
 		"web/api/backchannel.go", "web/oauth.go", // a deferral code, to the client that waits
 		"web/client/outgoing.go",                 // the wire, seen from the client
 		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it
-		"cmd/ebb/token.go",              // a token, printed for the tool that asked for it
-		"cmd/ebb/internal/demo/acts.go", // the tour hands its ticket to its sandbox
-		"cmd/ebb/internal/demo/box.go",  // the tour's careless tool
-		"cmd/ebb/stores.go",             // the password, into the address of the database
+		"cmd/ebb/token.go",                 // a token, printed for the tool that asked for it
+		"cmd/ebb/internal/demo/acts.go",    // the tour hands its ticket to its sandbox
+		"cmd/ebb/internal/demo/box.go",     // the tour's careless tool
+		"broker/redisstore/config.go",      // the password, into the connection
+		"cmd/ebb/internal/bench/people.go", // the bench is its own sandbox
+		"cmd/ebb/stores.go",                // the password, into the address of the database
 	},
 	"Raw": {
 		"broker/agenttext/",   // the type itself

@@ -2,21 +2,28 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/url"
+	"os"
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ebb/broker"
 	"ebb/broker/memstore"
+	"ebb/broker/redisstore"
 	"ebb/broker/sqlstore"
 	"ebb/cmd/ebb/internal/config"
 )
 
+// journalFile is the SQLite file of an embedded journal.
+func journalFile(c config.Config) string { return filepath.Join(c.DataDir, databaseFile) }
+
 // journalConfig is where the journal is, password included.
 func journalConfig(c config.Config) sqlstore.Config {
 	if c.Database == "" {
-		return sqlstore.Config{URL: "sqlite://" + filepath.Join(c.DataDir, databaseFile)}
+		return sqlstore.Config{URL: "sqlite://" + journalFile(c)}
 	}
 	u, err := url.Parse(c.Database)
 	if err != nil || c.DatabasePassword().Empty() {
@@ -46,6 +53,40 @@ func (n *node) openLedger(ctx context.Context, c config.Config, reg prometheus.R
 		n.closers = append(n.closers, l.Close)
 		return l, nil
 	}
-	_ = reg
-	return nil, nil
+	rc, err := ledgerConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	rc.Logger, rc.Registerer = n.log, reg
+	l, err := redisstore.New(ctx, rc)
+	if err != nil {
+		return nil, err
+	}
+	n.closers = append(n.closers, l.Close)
+	return l, nil
+}
+
+// ledgerConfig is where Redis is, passwords included.
+func ledgerConfig(c config.Config) (redisstore.Config, error) {
+	r := c.Redis
+	rc := redisstore.Config{
+		Addrs: r.Addrs, MasterName: r.MasterName, Cluster: r.Cluster, Username: r.Username, Password: r.Password(),
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword(), Prefix: r.Prefix, WaitReplicas: r.WaitReplicas,
+	}
+	if !r.TLS {
+		return rc, nil
+	}
+	rc.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	if r.CAFile == "" {
+		return rc, nil
+	}
+	pem, err := os.ReadFile(r.CAFile)
+	if err != nil {
+		return rc, usage("redis.ca_file cannot be read: "+err.Error(), "name a readable PEM file")
+	}
+	rc.TLS.RootCAs = x509.NewCertPool()
+	if !rc.TLS.RootCAs.AppendCertsFromPEM(pem) {
+		return rc, usage("redis.ca_file holds no certificate", "name a PEM file with CERTIFICATE blocks")
+	}
+	return rc, nil
 }

@@ -150,12 +150,15 @@ func (c *Config) checkRedis(src map[string]string, ps *Problems) {
 			ps.add("redis.addrs", src["redis.addrs"], "an address is not host:port", "write one such as 127.0.0.1:6379; user and password have keys of their own")
 		}
 	}
+	if c.Redis.Cluster && c.Redis.MasterName != "" {
+		ps.add("redis.cluster", src["redis.cluster"], "a Cluster has no Sentinel master", "remove redis.cluster or redis.master_name")
+	}
 	if len(c.Redis.Addrs) > 0 {
 		return
 	}
-	for _, key := range []string{"redis.master_name", "redis.username", "redis.password_file", "redis.password", "redis.tls", "redis.ca_file", "redis.wait_replicas"} {
-		if src[key] != "" {
-			ps.add(key, src[key], "it has no effect: redis.addrs is empty", "set redis.addrs or remove the key")
+	for _, k := range keys {
+		if strings.HasPrefix(k.Path, "redis.") && src[k.Path] != "" && k.Path != "redis.addrs" {
+			ps.add(k.Path, src[k.Path], "it has no effect: redis.addrs is empty", "set redis.addrs or remove the key")
 		}
 	}
 }

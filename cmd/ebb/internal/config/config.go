@@ -38,15 +38,18 @@ type TLS struct{ Cert, Key, ClientCA string }
 
 // Redis is where the ledger lives. No address means: in this process.
 type Redis struct {
-	Addrs        []string
-	MasterName   string
-	Username     string
-	TLS          bool
-	CAFile       string
-	WaitReplicas int
+	Addrs            []string
+	MasterName       string
+	Cluster          bool
+	Username         string
+	SentinelUsername string
+	Prefix           string
+	TLS              bool
+	CAFile           string
+	WaitReplicas     int
 
-	passwordFile string
-	password     provider.Secret
+	passwordFile, sentinelPasswordFile string
+	password, sentinelPassword         provider.Secret
 }
 
 // Attestor is one configured attestor. Config is what its kind says it is; the

@@ -17,6 +17,9 @@ func (c Config) DatabasePassword() provider.Secret { return c.databasePassword }
 // Password is the Redis password, or empty.
 func (r Redis) Password() provider.Secret { return r.password }
 
+// SentinelPassword is the password at the Sentinels, or empty.
+func (r Redis) SentinelPassword() provider.Secret { return r.sentinelPassword }
+
 // secrets reads the password files. A variable and a file for one password are
 // a contradiction.
 func (c *Config) secrets(src map[string]string, ps *Problems) {
@@ -27,6 +30,7 @@ func (c *Config) secrets(src map[string]string, ps *Problems) {
 	}{
 		{"database_password", c.databasePasswordFile, &c.databasePassword},
 		{"redis.password", c.Redis.passwordFile, &c.Redis.password},
+		{"redis.sentinel_password", c.Redis.sentinelPasswordFile, &c.Redis.sentinelPassword},
 	} {
 		key := s.key + "_file"
 		switch {

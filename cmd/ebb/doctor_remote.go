@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/broker/redisstore"
+	"ebb/broker/sqlstore"
+)
+
+// How far clocks may be apart: proofs have 60 s, assertions 30 s.
+const (
+	clockWarning = 5 * time.Second
+	clockFailure = 25 * time.Second
+)
+
+func (d *doctor) journal(ctx context.Context) {
+	if d.cfg.Database == "" {
+		if _, err := os.Stat(journalFile(d.cfg)); errors.Is(err, fs.ErrNotExist) {
+			d.warn("journal", "there is no SQLite file yet", "`ebb serve` makes it")
+			return
+		}
+	}
+	state, err := sqlstore.MigrationStatus(ctx, journalConfig(d.cfg))
+	switch {
+	case err != nil:
+		d.failed("journal", err, "check database, its password, and that the server can be reached")
+	case len(state.Pending) > 0:
+		d.warn("journal", fmt.Sprintf("%d migration(s) are pending", len(state.Pending)), "`ebb migrate`, or restart ebb")
+	default:
+		d.ok("journal", "reachable, schema %d", len(state.Applied))
+	}
+}
+
+func (d *doctor) ledger(ctx context.Context) {
+	if d.cfg.Embedded() {
+		if d.cfg.Database != "" {
+			d.warn("ledger", "it is in the process of ebb, and the journal can be shared", "run one ebb only, or set redis.addrs")
+			return
+		}
+		d.ok("ledger", "in the process of ebb")
+		return
+	}
+	rc, err := ledgerConfig(d.cfg)
+	if err != nil {
+		d.failed("ledger", err, "")
+		return
+	}
+	l, err := redisstore.New(ctx, rc)
+	if err != nil {
+		d.failed("ledger", err, "check redis.addrs, the password, and that the server can be reached")
+		return
+	}
+	defer l.Close()
+	if err := l.Check(ctx); errors.Is(err, broker.ErrLost) {
+		d.warn("ledger", "Redis holds no complete ledger", "ebb refills it when it starts; if ebb runs, look at its log")
+		return
+	} else if err != nil {
+		d.failed("ledger", err, "check Redis")
+		return
+	}
+	d.ok("ledger", "Redis answers, is new enough, and evicts nothing")
+}
+
+// server looks at the ebb that runs, from the outside.
+func (d *doctor) server(ctx context.Context) {
+	peer, err := d.c.peer()
+	if err != nil {
+		d.failed("server", err, "")
+		return
+	}
+	d.url = peer.Issuer
+	if d.c.url == "" && d.cfg.PublicURL != "" {
+		d.url = d.cfg.PublicURL
+	}
+	resp, body, err := d.get(ctx, "/readyz")
+	if err != nil {
+		if d.c.url != "" {
+			d.fail("server", "nothing answers at "+d.url, "start `ebb serve`, or check --url, the network and --ca-file")
+			return
+		}
+		d.warn("server", "no ebb answers at "+d.url, "start `ebb serve`, or name it with --url")
+		return
+	}
+	d.ok("server", "answers at %s", d.url)
+	d.clock(resp)
+	d.dependencies(resp, body)
+	d.metadata(ctx)
+	d.entrance(ctx)
+}
+
+func (d *doctor) get(ctx context.Context, path string) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp, body, err
+}
+
+// clock compares the server's Date with the clock of this machine.
+func (d *doctor) clock(resp *http.Response) {
+	at, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		d.warn("clock", "the server sends no Date", "is a proxy removing it?")
+		return
+	}
+	// Date has whole seconds.
+	apart := time.Since(at).Abs().Truncate(time.Second)
+	switch {
+	case apart > clockFailure:
+		d.fail("clock", fmt.Sprintf("this machine and the server are %s apart: proofs and assertions are refused", apart), "set both clocks by NTP")
+	case apart > clockWarning:
+		d.warn("clock", fmt.Sprintf("this machine and the server are %s apart", apart), "set both clocks by NTP")
+	default:
+		d.ok("clock", "like the server's")
+	}
+}
+
+func (d *doctor) dependencies(resp *http.Response, body []byte) {
+	var ready struct {
+		Dependencies []struct{ Name, State string }
+	}
+	if err := json.Unmarshal(body, &ready); err != nil {
+		d.fail("readiness", "what answers is not an ebb", "check --url")
+		return
+	}
+	var down []string
+	for _, x := range ready.Dependencies {
+		if x.State != "up" {
+			down = append(down, x.Name)
+		}
+	}
+	if len(down) > 0 || resp.StatusCode != http.StatusOK {
+		d.fail("readiness", "down: "+strings.Join(down, ", "), "the log of the server says why")
+		return
+	}
+	d.ok("readiness", "%d dependencies are up", len(ready.Dependencies))
+}
+
+func (d *doctor) metadata(ctx context.Context) {
+	resp, body, err := d.get(ctx, "/.well-known/openid-configuration")
+	var m struct {
+		Issuer string `json:"issuer"`
+		JWKS   string `json:"jwks_uri"`
+	}
+	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(body, &m) != nil {
+		d.fail("metadata", "the server's metadata cannot be read", "is a proxy in between that hides /.well-known/?")
+		return
+	}
+	if m.Issuer != d.url {
+		d.fail("metadata", "the server calls itself "+m.Issuer+", not "+d.url, "use that URL, or set public_url to what clients use")
+		return
+	}
+	resp, body, err = d.get(ctx, strings.TrimPrefix(m.JWKS, d.url))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		d.fail("metadata", "the key set "+m.JWKS+" cannot be read", "is a proxy in between that hides it?")
+		return
+	}
+	set, err := jose.ParseJWKS(body)
+	if err != nil || len(set.Keys()) == 0 {
+		d.fail("metadata", "the key set holds no usable key", "look at the log of the server")
+		return
+	}
+	d.ok("metadata", "issuer %s, %d key(s) published", m.Issuer, len(set.Keys()))
+}
+
+// entrance tries the key that the other commands use.
+func (d *doctor) entrance(ctx context.Context) {
+	saved := d.c.url
+	d.c.url = d.url
+	defer func() { d.c.url = saved }()
+	o, err := d.c.operator(operatorKey)
+	if err != nil {
+		d.warn("local key", explain(err), nextStep(err, exitUsage))
+		return
+	}
+	if _, err := o.Policy(ctx); err != nil {
+		d.warn("local key", explain(err), "register the key for its principal, or name another with --key")
+		return
+	}
+	d.ok("local key", "it gets in")
+}

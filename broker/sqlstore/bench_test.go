@@ -11,6 +11,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/sqlstore"
 	"ebb/broker/storetest"
 )
 
@@ -72,5 +73,108 @@ func BenchmarkAppend(b *testing.B) {
 				b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/unit")
 			})
 		}
+	}
+}
+
+// BenchmarkRead reads from a journal of 200,000 leases, half of them live, in
+// 1,000 tasks of which each tenth is closed.
+func BenchmarkRead(b *testing.B) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		b.Run(engine, func(b *testing.B) {
+			s := open(b, databases()[engine](b))
+			tasks := fill(b, s, 1000, 200_000)
+			now := storetest.Epoch.Add(time.Hour)
+			page := func(f broker.LeaseFilter) func() (int, error) {
+				f.Now = now
+				return func() (int, error) {
+					ls, err := s.Leases(b.Context(), f)
+					return len(ls), err
+				}
+			}
+			for _, bench := range []struct {
+				name string
+				want int
+				read func() (int, error)
+			}{
+				{"refill", 90_000, func() (int, error) { return walk(b, s, broker.LeaseFilter{State: broker.LeaseLive, Now: now}) }},
+				{"one", 1, page(broker.LeaseFilter{IDs: []string{"lse_0000000000000077"}})},
+				{"task", 50, page(broker.LeaseFilter{TaskID: tasks[7], Page: broker.Page{Desc: true}})},
+				{"owner", 50, page(broker.LeaseFilter{Owner: "owner7", Page: broker.Page{Desc: true}})},
+				{"newest", 50, page(broker.LeaseFilter{Page: broker.Page{Desc: true}})},
+				{"revoked", 50, page(broker.LeaseFilter{State: broker.LeaseRevoked, Page: broker.Page{Desc: true}})},
+				{"hour", 50, page(broker.LeaseFilter{From: now.Add(-time.Minute), To: now})},
+				{"entries", 200, func() (int, error) {
+					n := 0
+					for _, err := range s.Entries(b.Context(), broker.EntryFilter{TaskID: tasks[7]}) {
+						if err != nil {
+							return 0, err
+						}
+						n++
+					}
+					return n, nil
+				}},
+				{"heads", 1, func() (int, error) { h, err := s.Heads(b.Context()); return len(h), err }},
+			} {
+				b.Run(bench.name, func(b *testing.B) {
+					for b.Loop() {
+						if n, err := bench.read(); err != nil || n != bench.want {
+							b.Fatalf("got %d, %v; want %d", n, err, bench.want)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// fill appends leases, the first half of them expired an hour after the epoch.
+func fill(b *testing.B, s *sqlstore.Store, tasks, leases int) []string {
+	ids := make([]string, tasks)
+	for i := range ids {
+		task := storetest.Task()
+		ids[i] = task.ID
+		if err := s.Append(b.Context(), broker.Record{OpenTask: &task}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	const writers = 64
+	for w := range writers {
+		wg.Go(func() {
+			for i := w; i < leases; i += writers {
+				r := mint(ids[i%tasks])
+				l := r.IssueLease
+				l.ID, l.Owner = fmt.Sprintf("lse_%016d", i), fmt.Sprint("owner", i%97)
+				l.IssuedAt = storetest.Epoch.Add(time.Duration(i) * time.Hour / time.Duration(leases))
+				l.ExpiresAt = l.IssuedAt.Add(30 * time.Minute)
+				if err := s.Append(b.Context(), r); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := 0; i < tasks; i += 10 {
+		if err := s.Append(b.Context(), broker.Record{MoveTask: closing(ids[i])}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return ids
+}
+
+func closing(id string) *broker.TaskMove {
+	return &broker.TaskMove{ID: id, State: broker.TaskClosed, Cause: broker.CauseCompleted, By: "ci", At: storetest.Epoch.Add(40 * time.Minute)}
+}
+
+func walk(b *testing.B, s *sqlstore.Store, f broker.LeaseFilter) (int, error) {
+	f.Page.Limit = 1000
+	for n := 0; ; {
+		ls, err := s.Leases(b.Context(), f)
+		n += len(ls)
+		if err != nil || len(ls) < f.Page.Limit {
+			return n, err
+		}
+		f.Page.After = ls[len(ls)-1].ID
 	}
 }

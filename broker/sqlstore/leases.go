@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"ebb/broker"
 	"ebb/scopes"
@@ -11,22 +12,25 @@ import (
 
 const (
 	leaseWidth  = 20
-	insertLease = "INSERT INTO leases (id, task_id, sandbox, owner, provider, scope, resource, jkt, x5t, class, request_id, rule, tool, txn, " +
-		"issued_at, expires_at, state, revoked_at, revoked_by, cause) VALUES"
+	insertLease = "INSERT INTO leases (" + leaseColumns + ") VALUES"
 
-	// closedFirst: the end of the task ended the lease, before its own expiry could.
-	closedFirst = "t.state = 'closed' AND t.closed_at < l.expires_at"
+	leaseColumns = "id, task_id, sandbox, owner, provider, scope, resource, jkt, x5t, class, request_id, rule, tool, txn, " +
+		"issued_at, expires_at, state, revoked_at, revoked_by, cause"
 
-	// leaseState derives the state, at the moment of its one parameter. Only live
-	// rows are derived: an intent or a revocation that is owed to a provider is
-	// settled by what the provider says, never by the clock.
-	leaseState = "CASE WHEN l.state <> 'live' THEN l.state WHEN " + closedFirst + " THEN 'revoked' WHEN l.expires_at <= ? THEN 'expired' ELSE 'live' END"
-
-	selectLease = "SELECT l.id, l.task_id, l.sandbox, l.owner, l.provider, l.scope, l.resource, l.jkt, l.x5t, l.class, l.request_id, l.rule, l.tool, l.txn, " +
-		"l.issued_at, l.expires_at, l.state, l.revoked_at, l.revoked_by, l.cause, " +
-		leaseState + ", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, '') " +
-		"FROM leases l LEFT JOIN tasks t ON t.id = l.task_id"
+	// ended is when the task of lease l was closed, or NULL. A subquery and not a
+	// join: a page in the order of ids then comes from the primary key and stops at
+	// its limit, whatever the planner believes about how many rows will match.
+	// Nor does it say "state = 'closed'": a partial index has the same words, and is
+	// the wrong way to one task.
+	ended = "(SELECT nullif(t.closed_at, 0) FROM tasks t WHERE t.id = l.task_id)"
 )
+
+// leaseState derives the state at the moment of its one parameter; ended is when
+// the task was closed. Only live rows are derived: an intent or a revocation that
+// is owed to a provider is settled by what the provider says, never by the clock.
+func leaseState(ended string) string {
+	return "CASE WHEN l.state <> 'live' THEN l.state WHEN " + ended + " < l.expires_at THEN 'revoked' WHEN l.expires_at <= ? THEN 'expired' ELSE 'live' END"
+}
 
 func checkLease(l *broker.Lease) error {
 	switch l.State {
@@ -54,7 +58,8 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	if f.Now.IsZero() {
 		return nil, errors.New("leases: the filter needs Now")
 	}
-	w := where{args: []any{millis(f.Now)}}
+	now := millis(f.Now)
+	var w where
 	w.equal("l.task_id", f.TaskID)
 	w.equal("l.owner", f.Owner)
 	w.equal("l.sandbox", f.Sandbox)
@@ -70,11 +75,15 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 			return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
 		}
 	}
-	tail, err := w.page("l.id", f.Page, f.IDs)
+	order, limit, err := w.page("l.id", f.Page, f.IDs)
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", err)
 	}
-	out, err := collect(ctx, pool{s.engine}, selectLease+w.String()+tail, w.args, scanLease)
+	text := "SELECT l." + strings.ReplaceAll(leaseColumns, ", ", ", l.") + ", " + leaseState("nullif(t.closed_at, 0)") +
+		", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, '') " +
+		"FROM (SELECT " + leaseColumns + " FROM leases l" + w.String() + order + limit + ") l " +
+		"LEFT JOIN tasks t ON t.id = l.task_id" + order
+	out, err := collect(ctx, pool{s.engine}, text, append([]any{now}, w.args...), scanLease)
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
 	}
@@ -85,7 +94,7 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 // listings that a start needs, how to find the few among the many.
 func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) error {
 	now := millis(f.Now)
-	w.add("("+leaseState+") = ?", now, string(f.State))
+	w.add("("+leaseState(ended)+") = ?", now, string(f.State))
 	switch f.State {
 	case broker.LeaseIntent, broker.LeaseRevoking:
 		w.add("l.state IN ('intent', 'revoking')") // the partial index

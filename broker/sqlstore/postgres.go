@@ -31,6 +31,7 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 		"application_name":   "ebb",
 		"synchronous_commit": "on", // an acknowledged unit survives power loss
 		"lock_timeout":       "5s",
+		"jit":                "off", // it takes longer than any statement here
 		// A peer that vanished must not hold its locks for ever.
 		"idle_in_transaction_session_timeout": "30s",
 	} {

@@ -32,11 +32,11 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 	if !f.ExpiredAt.IsZero() {
 		w.add("state = 'pending' AND expires_at <= ?", millis(f.ExpiredAt))
 	}
-	tail, err := w.page("id", f.Page, f.IDs)
+	order, limit, err := w.page("id", f.Page, f.IDs)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
-	out, err := readRequests(ctx, pool{s.engine}, w.String()+tail, w.args)
+	out, err := readRequests(ctx, pool{s.engine}, w.String()+order+limit, w.args)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", s.engine.explain(err))
 	}

@@ -91,13 +91,13 @@ const (
 	maxIDs       = 1000
 )
 
-// page adds the cursor and returns the tail of the statement.
-func (w *where) page(column string, p broker.Page, ids []string) (string, error) {
+// page adds the cursor and returns the end of the statement.
+func (w *where) page(column string, p broker.Page, ids []string) (order, limit string, err error) {
 	if p.Limit < 0 || p.Limit > maxLimit {
-		return "", fmt.Errorf("a page of %d: ask for 1 to %d", p.Limit, maxLimit)
+		return "", "", fmt.Errorf("a page of %d: ask for 1 to %d", p.Limit, maxLimit)
 	}
 	if len(ids) > maxIDs {
-		return "", fmt.Errorf("%d ids: ask for at most %d at a time", len(ids), maxIDs)
+		return "", "", fmt.Errorf("%d ids: ask for at most %d at a time", len(ids), maxIDs)
 	}
 	w.in(column, ids)
 	op, dir := " > ?", " ASC"
@@ -107,11 +107,11 @@ func (w *where) page(column string, p broker.Page, ids []string) (string, error)
 	if p.After != "" {
 		w.add(column+op, p.After)
 	}
-	limit := p.Limit
-	if limit == 0 {
-		limit = defaultLimit
+	n := p.Limit
+	if n == 0 {
+		n = defaultLimit
 	}
-	return " ORDER BY " + column + dir + " LIMIT " + strconv.Itoa(limit), nil
+	return " ORDER BY " + column + dir, " LIMIT " + strconv.Itoa(n), nil
 }
 
 // millis is how a time is stored: 0 for the zero time.

@@ -27,11 +27,11 @@ func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, 
 	if !f.ClosedFrom.IsZero() {
 		w.add("state = 'closed' AND closed_at >= ?", millis(f.ClosedFrom))
 	}
-	tail, err := w.page("id", f.Page, f.IDs)
+	order, limit, err := w.page("id", f.Page, f.IDs)
 	if err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
-	out, err := collect(ctx, pool{s.engine}, "SELECT "+taskColumns+" FROM tasks"+w.String()+tail, w.args, scanTask)
+	out, err := collect(ctx, pool{s.engine}, "SELECT "+taskColumns+" FROM tasks"+w.String()+order+limit, w.args, scanTask)
 	if err != nil {
 		return nil, fmt.Errorf("tasks: %w", s.engine.explain(err))
 	}

@@ -175,6 +175,22 @@ func TestRFC_A102_Problem(t *testing.T) {
 	}
 }
 
+// A82a: a 503 or 429 without Retry-After would be retried at once, so there is
+// none, whoever forgot to say how long.
+func TestRFC_A82a_RetryAfter(t *testing.T) {
+	t.Parallel()
+	m := newMux(t, web.Config{})
+	for _, prefix := range []string{"/v1/", "/oauth2/"} {
+		for kind, want := range map[broker.Kind]string{broker.Unavailable: "2", broker.TooMany: "2", broker.Denied: "", broker.Internal: ""} {
+			path := prefix + string(kind)
+			m.Add(http.MethodGet, path, func(echo.Context) error { return broker.E(kind, "Wait.", nil) })
+			if got := get(m, path).Header().Get("Retry-After"); got != want {
+				t.Errorf("%s: Retry-After %q, want %q", path, got, want)
+			}
+		}
+	}
+}
+
 func TestMethodNotAllowed(t *testing.T) {
 	t.Parallel()
 	m := newMux(t, web.Config{})

@@ -4,6 +4,7 @@
 //
 //	api.go         Config, New, Register: the route table
 //	form.go        the one parser of application/x-www-form-urlencoded
+//	params.go      the parameters it knows
 //	authz.go       the one parser of the Authorization header, and challenges
 //	possession.go  DPoP proof and client certificate -> broker.Possession
 //	client.go      client authentication at /oauth2: exactly one method

@@ -117,6 +117,7 @@ func TestRFC_A41_A42_A50_GoodProofs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)
+	r.env.Clock.Add(minute) // a broker that has just started knows no proof before its start
 	now := r.env.Clock.Now()
 	for name, proof := range map[string]string{
 		"A41 query":             b.proofWith(t, nil, put("htu", brokertest.Issuer+tokenURL+"?a=b")),

@@ -2,8 +2,6 @@ package api_test
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -15,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -28,7 +25,6 @@ import (
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/brokertest"
-	"ebb/scopes"
 	"ebb/web"
 	"ebb/web/api"
 )
@@ -235,125 +231,6 @@ func (r *rig) proof(t testing.TB, key jose.Signer, method, path, token string) s
 	return p
 }
 
-// box is a sandbox that enrolled over the wire.
-type box struct {
-	r      *rig
-	key    jose.Signer
-	task   string
-	client string
-	token  string // task token
-	jkt    string
-}
-
-// spec is a task for provider orders and mail.
-func spec() broker.TaskSpec { s := brokertest.Spec(); return s }
-
-// sandbox opens a task as the runner and enrols a sandbox for it.
-func (r *rig) sandbox(t testing.TB) *box { return r.sandboxFor(t, spec()) }
-
-func (r *rig) sandboxFor(t testing.TB, s broker.TaskSpec) *box {
-	t.Helper()
-	s.Ticket = true
-	opened := r.v1(t, brokertest.Runner, http.MethodPost, "/v1/tasks", s)
-	if opened.status != http.StatusCreated {
-		t.Fatalf("opening a task: %d %s", opened.status, opened.body)
-	}
-	b := &box{r: r, key: brokertest.NewKey(t)}
-	var err error
-	if b.jkt, err = jose.Thumbprint(b.key.Public()); err != nil {
-		t.Fatal(err)
-	}
-	a := r.enroll(t, b.key, map[string]any{"ticket": opened.text("ticket")})
-	if a.status != http.StatusOK {
-		t.Fatalf("enrolling: %d %s", a.status, a.body)
-	}
-	b.task, b.client, b.token = a.text("task_id"), a.text("client_id"), a.text("task_token")
-	return b
-}
-
-func (r *rig) enroll(t testing.TB, key jose.Signer, body any) *answer {
-	t.Helper()
-	req := r.request(http.MethodPost, "/v1/enroll", encode(t, body))
-	req.Header.Set("Content-Type", "application/json")
-	if key != nil {
-		req.Header.Set("DPoP", r.proof(t, key, http.MethodPost, "/v1/enroll", ""))
-	}
-	return r.do(t, req)
-}
-
-func encode(t testing.TB, v any) io.Reader {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.NewReader(b)
-}
-
-// exchange is the form of a token exchange with the task token; more sets or,
-// with "-", removes parameters.
-func (b *box) exchange(scope string, more ...string) url.Values {
-	f := url.Values{"grant_type": {grantExchange}, "subject_token": {b.token}, "subject_token_type": {typeTask}, "scope": {scope}}
-	return with(f, more...)
-}
-
-func with(f url.Values, more ...string) url.Values {
-	f = maps.Clone(f)
-	for i := 0; i+1 < len(more); i += 2 {
-		if more[i+1] == "-" {
-			f.Del(more[i])
-			continue
-		}
-		f[more[i]] = []string{more[i+1]}
-	}
-	return f
-}
-
-// prove adds a fresh proof of the sandbox's key for the token endpoint.
-func (b *box) prove(t testing.TB) func(*http.Request) {
-	t.Helper()
-	return func(req *http.Request) {
-		req.Header.Set("DPoP", b.r.proof(t, b.key, req.Method, req.URL.Path, ""))
-	}
-}
-
-// ask is an exchange with a proof.
-func (b *box) ask(t testing.TB, scope string, more ...string) *answer {
-	t.Helper()
-	return b.r.post(t, tokenURL, b.exchange(scope, more...), b.prove(t))
-}
-
-// access asks for a token that policy allows, and must get it.
-func (b *box) access(t testing.TB, scope string, more ...string) string {
-	t.Helper()
-	a := b.ask(t, scope, more...)
-	if a.status != http.StatusOK {
-		t.Fatalf("asking for %s: %d %s", scope, a.status, a.body)
-	}
-	return a.text("access_token")
-}
-
-// pend asks for what needs a person, and must get a deferral code.
-func (b *box) pend(t testing.TB, scope string) *answer {
-	t.Helper()
-	a := b.ask(t, scope, "completion_mode", "deferred")
-	if a.text("error") != "authorization_pending" || a.text("deferral_code") == "" {
-		t.Fatalf("asking for %s: %d %s", scope, a.status, a.body)
-	}
-	return a
-}
-
-func (b *box) poll(t testing.TB, code string) *answer {
-	t.Helper()
-	return b.r.post(t, tokenURL, url.Values{"grant_type": {grantDeferred}, "deferral_code": {code}}, b.prove(t))
-}
-
-// assertion is the sandbox's private_key_jwt.
-func (b *box) assertion(t testing.TB) []string {
-	t.Helper()
-	return []string{"client_assertion_type", assertionType, "client_assertion", b.r.env.Assertion(t, b.client, b.key)}
-}
-
 // client adds a principal's private_key_jwt to a form.
 func (r *rig) client(t testing.TB, who string, f url.Values) url.Values {
 	t.Helper()
@@ -429,73 +306,6 @@ func (r *rig) approve(t testing.TB, more map[string]any) *answer {
 	maps.Copy(body, more)
 	return r.v1(t, brokertest.Approver, http.MethodPost, "/v1/requests/"+p["id"].(string)+"/approve", body)
 }
-
-// want checks an OAuth error answer, and what every one must have.
-func (a *answer) want(t testing.TB, what string, status int, code string) {
-	t.Helper()
-	if a.status != status || a.text("error") != code {
-		t.Errorf("%s: got %d %s, want %d %s", what, a.status, a.body, status, code)
-	}
-	if a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("%s: Content-Type %q, Cache-Control %q (A7)", what, a.header.Get("Content-Type"), a.header.Get("Cache-Control"))
-	}
-	if d := a.text("error_description"); d == "" || d != web.Description(d) {
-		t.Errorf("%s: error_description %q", what, d)
-	}
-}
-
-// problem checks a problem document.
-func (a *answer) problem(t testing.TB, what string, status int, kind string) {
-	t.Helper()
-	if a.status != status || a.text("type") != brokertest.Issuer+"/problems/"+kind || a.number("status") != float64(status) {
-		t.Errorf("%s: got %d %s, want %d %s", what, a.status, a.body, status, kind)
-	}
-	if a.header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("%s: Content-Type %q", what, a.header.Get("Content-Type"))
-	}
-}
-
-// claims reads a token's claims without verifying them.
-func claims(t testing.TB, token string) (head, body map[string]any) {
-	t.Helper()
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		t.Fatalf("not a compact JWS: %d parts", len(parts))
-	}
-	for i, into := range []*map[string]any{&head, &body} {
-		raw, err := base64.RawURLEncoding.DecodeString(parts[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(raw, into); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return head, body
-}
-
-// forge signs any header and claims with a P-256 key.
-func forge(t testing.TB, key jose.Signer, head, body map[string]any) string {
-	t.Helper()
-	h, err := json.Marshal(head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return forgeRaw(t, key, string(h), string(b))
-}
-
-// proofClaims are those of a good proof for the token endpoint.
-func (r *rig) proofClaims() map[string]any {
-	return map[string]any{"jti": rand.Text(), "htm": "POST", "htu": r.env.Issuer + tokenURL, "iat": r.env.Clock.Now().Unix()}
-}
-
-func set(text string) scopes.Set { return scopes.MustParseSet(text) }
-
-const minute = time.Minute
 
 // firstLine drops the schema that the validator prints.
 func firstLine(err error) string {

@@ -80,6 +80,7 @@ type Store struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient // client, in a Cluster; else nil
 	keys    keys
+	batcher *batcher
 	cache   *lru.Cache[recordKey, *record]
 	tail    *tail
 	guard   *guard
@@ -98,6 +99,7 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	}
 	s := &Store{cfg: c, keys: keys{c.Prefix}}
 	s.client, s.cluster = c.connect()
+	s.batcher = &batcher{exec: func(ctx context.Context, cmds []redis.Cmder) { s.pipeline(ctx, s.client, cmds) }}
 	if s.cache, err = lru.New[recordKey, *record](c.CacheSize); err != nil {
 		return nil, fmt.Errorf("redis: cache: %w", err)
 	}

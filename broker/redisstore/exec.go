@@ -25,8 +25,7 @@ var (
 	takeDueScript  = newScript("take_due")
 	fixDueScript   = newScript("fix_due")
 	publishScript  = newScript("publish")
-	claimScript    = newScript("claim")
-	rateScript     = newScript("rate")
+	admitScript    = newScript("admit")
 	takeScript     = newScript("take")
 	paceScript     = newScript("pace")
 	canaryScript   = newScript("canary")
@@ -76,14 +75,40 @@ func (s *Store) run(ctx context.Context, cmds ...redis.Cmder) error {
 	return s.runOn(ctx, s.client, cmds...)
 }
 
+// runHot is run for the calls that every request makes: what comes at the same
+// time travels together. Not in a Cluster, where one node that hangs would hold
+// up the calls to all others.
+func (s *Store) runHot(ctx context.Context, cmds ...redis.Cmder) error {
+	if s.cluster != nil || len(cmds) == 0 {
+		return s.run(ctx, cmds...)
+	}
+	if err := ctx.Err(); err != nil {
+		return wrap(err)
+	}
+	if err := s.batcher.do(ctx, cmds); err != nil {
+		return wrap(err)
+	}
+	return s.settle(ctx, s.client, cmds)
+}
+
 func (s *Store) runOn(ctx context.Context, c redis.UniversalClient, cmds ...redis.Cmder) error {
 	if len(cmds) == 1 {
 		_ = c.Process(ctx, cmds[0])
-	} else {
-		pipe := c.Pipeline()
-		_ = pipe.BatchProcess(ctx, cmds...)
-		_, _ = pipe.Exec(ctx)
+	} else if len(cmds) > 1 {
+		s.pipeline(ctx, c, cmds)
 	}
+	return s.settle(ctx, c, cmds)
+}
+
+// pipeline leaves the outcome in cmds.
+func (s *Store) pipeline(ctx context.Context, c redis.UniversalClient, cmds []redis.Cmder) {
+	pipe := c.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...)
+	_, _ = pipe.Exec(ctx)
+}
+
+// settle sends scripts again that the server did not know, and finds the error.
+func (s *Store) settle(ctx context.Context, c redis.UniversalClient, cmds []redis.Cmder) error {
 	var first error
 	for _, cmd := range cmds {
 		if unknownScript(cmd.Err()) {

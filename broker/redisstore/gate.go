@@ -19,54 +19,27 @@ const (
 	maxValue = 512
 )
 
-// Admit implements broker.Gate in one round trip. Every claim is made and every
-// rate counted even when one of them fails; the first failure in the order
-// claims, rates, task is returned. A claim that has already ended cannot be kept,
-// so it is ErrClaimed. A Rate lets Limit happen at once and then one each
-// Per/Limit.
+// Admit implements broker.Gate in one round trip: one script, in a Cluster one for
+// each slot. Every claim is made and every rate counted even when one of them
+// fails; the first failure in the order claims, rates, task is returned. A claim
+// that has already ended cannot be kept, so it is ErrClaimed. A Rate lets Limit
+// happen at once and then one each Per/Limit.
 func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
 	if err := valid(a); err != nil {
 		return broker.Live{}, err
 	}
-	now := s.now()
-	cmds := make([]redis.Cmder, 0, len(a.Claims)+len(a.Rates)+1)
-	nonce := ""
+	q := &admission{Admission: a, now: s.now()}
 	if len(a.Claims) > 0 {
-		nonce = s.nonce()
+		q.nonce = s.nonce()
 	}
-	for _, c := range a.Claims {
-		cmds = append(cmds, s.claimCmd(ctx, c, nonce, now))
-	}
-	for _, r := range a.Rates {
-		cmds = append(cmds, s.rateCmd(ctx, r, now))
-	}
-	var head *redis.StringCmd
-	if a.TaskID != "" {
-		head = redis.NewStringCmd(ctx, "hget", s.keys.task(a.TaskID), "h")
-		cmds = append(cmds, head)
-	}
-	if err := s.run(ctx, cmds...); err != nil || len(cmds) == 0 {
+	if err := s.runHot(ctx, q.commands(ctx, s)...); err != nil {
 		return broker.Live{}, err
 	}
-	for i, c := range a.Claims {
-		if err := s.claimed(ctx, c, nonce, now, cmds[i].(*redis.StringCmd)); err != nil {
-			return broker.Live{}, err
-		}
+	head, err := q.judge()
+	if err != nil || a.TaskID == "" {
+		return broker.Live{}, err
 	}
-	for i, r := range a.Rates {
-		if over := cmds[len(a.Claims)+i].(*redis.IntCmd).Val(); over > 0 {
-			return broker.Live{}, &broker.RateError{Key: r.Key, RetryAfter: time.Duration((over+999)/1000) * time.Millisecond}
-		} else if r.Limit <= 0 {
-			return broker.Live{}, &broker.RateError{Key: r.Key, RetryAfter: r.Per}
-		}
-	}
-	if head == nil {
-		return broker.Live{}, nil
-	}
-	if errors.Is(head.Err(), redis.Nil) {
-		return broker.Live{}, fmt.Errorf("task %s: %w", a.TaskID, broker.ErrNotFound)
-	}
-	return s.live(ctx, a.TaskID, head.Val())
+	return s.live(ctx, a.TaskID, head)
 }
 
 func valid(a broker.Admission) error {
@@ -83,54 +56,119 @@ func valid(a broker.Admission) error {
 	return nil
 }
 
-// A claim is stored as "until|nonce|value". SET NX GET makes it and says what was
-// there before; only a claim that has ended by our clock but not yet by the
-// server's needs a script, and another round trip.
+// admission is one Admit on its way.
+type admission struct {
+	broker.Admission
+	now   int64
+	nonce string
+	sent  []*redis.SliceCmd
+}
 
-func claimText(c broker.Claim, nonce string) string {
-	b := make([]byte, 0, 16+len(nonce)+len(c.Value))
+// What is refused whatever the store says is not sent.
+
+func (q *admission) ended(c broker.Claim) bool { return c.Until.UnixMilli() <= q.now }
+func never(r broker.Rate) bool                 { return r.Limit <= 0 }
+
+// commands asks for everything at once, in a Cluster for each key by itself.
+func (q *admission) commands(ctx context.Context, s *Store) []redis.Cmder {
+	var cmds []redis.Cmder
+	var keys, params []any
+	claims, rates := 0, 0
+	flush := func() {
+		args := append(admitScript.args(len(keys), keys...), q.now, claims, rates)
+		cmd := redis.NewSliceCmd(ctx, append(args, params...)...)
+		q.sent, cmds = append(q.sent, cmd), append(cmds, cmd)
+		keys, params, claims, rates = nil, nil, 0, 0
+	}
+	next := func() {
+		if s.cluster != nil {
+			flush()
+		}
+	}
+	for _, c := range q.Claims {
+		if !q.ended(c) {
+			keys, params = append(keys, s.keys.claim(c.Key)), append(params, q.text(c), ttl(c.Until.UnixMilli(), q.now, claimMargin))
+			claims++
+			next()
+		}
+	}
+	for _, r := range q.Rates {
+		if !never(r) {
+			step := (r.Per.Microseconds() + int64(r.Limit) - 1) / int64(r.Limit)
+			burst := step * int64(r.Limit)
+			keys, params = append(keys, s.keys.rate(r.Key)), append(params, step, burst, burst/1000+claimMargin.Milliseconds())
+			rates++
+			next()
+		}
+	}
+	if q.TaskID != "" {
+		keys = append(keys, s.keys.task(q.TaskID))
+		next()
+	}
+	if len(keys) > 0 {
+		flush()
+	}
+	return cmds
+}
+
+// text is a claim as it is stored.
+func (q *admission) text(c broker.Claim) string {
+	b := make([]byte, 0, 16+len(q.nonce)+len(c.Value))
 	b = strconv.AppendInt(b, c.Until.UnixMilli(), 10)
-	b = append(append(b, '|'), nonce...)
+	b = append(append(b, '|'), q.nonce...)
 	return string(append(append(b, '|'), c.Value...))
 }
 
-func (s *Store) claimCmd(ctx context.Context, c broker.Claim, nonce string, now int64) redis.Cmder {
-	until := c.Until.UnixMilli()
-	if until <= now { // refused in any case: look, do not write
-		return redis.NewStringCmd(ctx, "get", s.keys.claim(c.Key))
+// judge reads the answers in the order they were asked for.
+func (q *admission) judge() (head string, err error) {
+	var answers []any
+	for _, cmd := range q.sent {
+		answers = append(answers, cmd.Val()...)
 	}
-	return redis.NewStringCmd(ctx, "set", s.keys.claim(c.Key), claimText(c, nonce), "nx", "get", "px", ttl(until, now, claimMargin))
+	next := func() (v any) {
+		if len(answers) > 0 {
+			v, answers = answers[0], answers[1:]
+		}
+		return v
+	}
+	for _, c := range q.Claims {
+		if q.ended(c) {
+			err = first(err, fmt.Errorf("claim has ended: %w", broker.ErrClaimed))
+		} else if had, ok := next().(string); ok && !q.mine(c, had) {
+			err = first(err, broker.ErrClaimed)
+		}
+	}
+	for _, r := range q.Rates {
+		if never(r) {
+			err = first(err, &broker.RateError{Key: r.Key, RetryAfter: r.Per})
+		} else if over, ok := next().(int64); !ok {
+			err = first(err, errAnswer)
+		} else if over > 0 {
+			err = first(err, &broker.RateError{Key: r.Key, RetryAfter: time.Duration((over+999)/1000) * time.Millisecond})
+		}
+	}
+	if q.TaskID != "" {
+		var ok bool
+		if head, ok = next().(string); !ok {
+			err = first(err, fmt.Errorf("task %s: %w", q.TaskID, broker.ErrNotFound))
+		}
+	}
+	return head, err
 }
 
-// claimed judges the answer to claimCmd.
-func (s *Store) claimed(ctx context.Context, c broker.Claim, nonce string, now int64, cmd *redis.StringCmd) error {
-	if c.Until.UnixMilli() <= now {
-		return fmt.Errorf("claim has ended: %w", broker.ErrClaimed)
-	}
-	for {
-		if errors.Is(cmd.Err(), redis.Nil) {
-			return nil // nobody had it
-		}
-		until, rest, _ := strings.Cut(cmd.Val(), "|")
-		by, value, _ := strings.Cut(rest, "|")
-		if number(until) > now {
-			if by == nonce || c.Again && value == c.Value {
-				return nil
-			}
-			return broker.ErrClaimed
-		}
-		cmd = redis.NewStringCmd(ctx, claimScript.args(1, s.keys.claim(c.Key), now, claimText(c, nonce), ttl(c.Until.UnixMilli(), now, claimMargin))...)
-		if err := s.run(ctx, cmd); err != nil {
-			return err
-		}
-	}
+var errAnswer = errors.New("redis: a script answered with something unknown")
+
+// mine reports whether the claim that is there lets c pass: it is this very call,
+// transmitted twice, or it says the same and may be repeated.
+func (q *admission) mine(c broker.Claim, had string) bool {
+	_, rest, _ := strings.Cut(had, "|")
+	by, value, _ := strings.Cut(rest, "|")
+	return by == q.nonce || c.Again && value == c.Value
 }
 
-func (s *Store) rateCmd(ctx context.Context, r broker.Rate, now int64) redis.Cmder {
-	if r.Limit <= 0 { // refused in any case
-		return redis.NewIntCmd(ctx, "exists", s.keys.rate(r.Key))
+func first(a, b error) error {
+	if a != nil {
+		return a
 	}
-	step := (r.Per.Microseconds() + int64(r.Limit) - 1) / int64(r.Limit)
-	burst := step * int64(r.Limit)
-	return redis.NewIntCmd(ctx, rateScript.args(1, s.keys.rate(r.Key), now*1000, step, burst, burst/1000+claimMargin.Milliseconds())...)
+	return b
 }

@@ -21,7 +21,7 @@ func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limit int, ref
 	}
 	cmd := redis.NewIntCmd(ctx, putLeaseScript.args(3, s.keys.task(l.TaskID), s.keys.leases(l.TaskID), s.keys.ended(l.TaskID),
 		l.ID, exp, max(limit, 0), filling, now, ttl(exp, now, margin+retention), now-retention.Milliseconds())...)
-	if err := s.run(ctx, cmd); err != nil {
+	if err := s.runHot(ctx, cmd); err != nil {
 		return err
 	}
 	switch cmd.Val() {
@@ -66,7 +66,7 @@ func (s *Store) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) 
 // lease is not among them, so one command says it all.
 func (s *Store) Status(ctx context.Context, taskID, leaseID string, now time.Time) (bool, error) {
 	cmd := redis.NewFloatCmd(ctx, "zscore", s.keys.leases(taskID), leaseID)
-	if err := s.run(ctx, cmd); err != nil {
+	if err := s.runHot(ctx, cmd); err != nil {
 		return false, err
 	}
 	if errors.Is(cmd.Err(), redis.Nil) {

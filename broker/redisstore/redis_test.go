@@ -2,13 +2,12 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"crypto/rand"
 
 	"github.com/redis/go-redis/v9"
 
@@ -76,9 +75,11 @@ func sweep(tb testing.TB, c redisstore.Config) {
 	defer func() { _ = u.Close() }()
 	clean := func(ctx context.Context, u *redis.Client) error {
 		keys := u.Scan(ctx, 0, c.Prefix+":*", 1000).Iterator()
+		pipe := u.Pipeline()
 		for keys.Next(ctx) {
-			u.Unlink(ctx, keys.Val())
+			pipe.Unlink(ctx, keys.Val())
 		}
+		_, _ = pipe.Exec(ctx)
 		return keys.Err()
 	}
 	switch u := u.(type) {

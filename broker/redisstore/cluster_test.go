@@ -1,0 +1,88 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"ebb/broker"
+	"ebb/broker/redisstore"
+)
+
+// Each master has a canary, and losing it, on any one of them, is noticed.
+func TestClusterLoss(t *testing.T) {
+	config := kinds(t)["cluster"](t)
+	config.Prefix = "test-" + rand.Text()
+	a, b := open(t, config), connect(t, config)
+	u := redis.NewClusterClient(&redis.ClusterOptions{Addrs: config.Addrs})
+	defer func() { _ = u.Close() }()
+	var masters []*redis.Client
+	var mu sync.Mutex
+	must(t, u.ForEachMaster(t.Context(), func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters = append(masters, c)
+		return nil
+	}))
+	for _, master := range masters {
+		must(t, a.Mark(t.Context()))
+		check(t, "a", a, nil)
+		check(t, "b", b, nil)
+		wipe(t, master, config)
+		check(t, "a after the loss of "+master.Options().Addr, a, broker.ErrLost)
+		check(t, "b after the loss of "+master.Options().Addr, b, broker.ErrLost)
+	}
+	must(t, a.Mark(t.Context()))
+
+	// Closing raises the canary of the task's own master: that process alone
+	// notices when its raises there are rolled back to before the close.
+	for i := range 3 * len(masters) {
+		check(t, "a", a, nil)
+		id := fmt.Sprintf("tsk_%d", i)
+		master, err := u.MasterForKey(t.Context(), config.Prefix+":{"+id+"}:t")
+		must(t, err)
+		before := canariesOf(t, master, config)
+		openTask(t, a, id)
+		_, _, err = closeTask(t.Context(), a, id)
+		must(t, err)
+		restore(t, master, before)
+		check(t, "a after its close was rolled back", a, broker.ErrLost)
+		check(t, "b, which lost nothing", b, nil)
+		must(t, a.Mark(t.Context()))
+		check(t, "b after a marked", b, nil)
+	}
+}
+
+// canariesOf reads every canary on master.
+func canariesOf(t *testing.T, master *redis.Client, c redisstore.Config) map[string]map[string]string {
+	t.Helper()
+	out := map[string]map[string]string{}
+	keys := master.Scan(t.Context(), 0, c.Prefix+":canary:*", 1000).Iterator()
+	for keys.Next(t.Context()) {
+		out[keys.Val()] = master.HGetAll(t.Context(), keys.Val()).Val()
+	}
+	if len(out) == 0 {
+		t.Fatal("no canary")
+	}
+	return out
+}
+
+func restore(t *testing.T, master *redis.Client, canaries map[string]map[string]string) {
+	t.Helper()
+	for key, fields := range canaries {
+		must(t, master.Del(t.Context(), key).Err())
+		must(t, master.HSet(t.Context(), key, fields).Err())
+	}
+}
+
+func wipe(t *testing.T, master *redis.Client, c redisstore.Config) {
+	t.Helper()
+	keys := master.Scan(t.Context(), 0, c.Prefix+":*", 1000).Iterator()
+	for keys.Next(t.Context()) {
+		must(t, master.Unlink(t.Context(), keys.Val()).Err())
+	}
+}

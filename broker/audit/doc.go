@@ -12,6 +12,7 @@
 //  3. chain.go       Sum, and Chain, which links an entry to the one before
 //  4. checkpoint.go  Checkpoint and SignCheckpoint
 //  5. verify.go      Verify streams an export and proves it, line by line
+//     span.go        the part of one chain that was read so far
 //     report.go      what was proved, and Fault, what was not
 //
 // # What an export proves

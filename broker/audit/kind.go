@@ -8,13 +8,10 @@ const (
 	BrokerStarted = "broker.started" // a process run began; its first entry
 	BrokerStopped = "broker.stopped" // it ended in good order
 
-	PolicyReloaded  = "policy.reloaded"  // a new policy set decides from now on
-	PolicyRejected  = "policy.rejected"  // a new policy set was broken; the last good one stays
-	LedgerRefilled  = "ledger.refilled"  // the ledger was filled from the journal
-	LedgerLost      = "ledger.lost"      // the ledger lost data; nothing mints until it is refilled
-	KeyRotated      = "key.rotated"      // another key signs from now on
-	CheckpointMade  = "checkpoint.made"  // the heads of all chains were signed
-	CheckpointError = "checkpoint.error" // they could not be
+	PolicyReloaded = "policy.reloaded" // a new policy set decides from now on
+	PolicyRejected = "policy.rejected" // a new policy set was broken; the last good one stays
+	LedgerRefilled = "ledger.refilled" // the ledger was filled from the journal
+	LedgerLost     = "ledger.lost"     // the ledger lost data; nothing mints until it is refilled
 
 	PrincipalAuthenticated = "principal.authenticated" // an operator, runner, approver ... got a token
 	PrincipalRefused       = "principal.refused"       // it did not
@@ -46,17 +43,13 @@ const (
 	LeaseRevoked     = "lease.revoked"     // refused here from now on
 	LeaseUndelivered = "lease.undelivered" // minted, but it never left
 	LeaseExpired     = "lease.expired"     // its own expiry passed
-	LeaseRevoking    = "lease.revoking"    // refused here, revocation owed at the provider
-	LeaseUnconfirmed = "lease.unconfirmed" // expired before the provider confirmed
 )
 
 // Kinds is the whole table, sorted.
 func Kinds() []string {
 	return []string{
 		BrokerStarted, BrokerStopped,
-		CheckpointError, CheckpointMade,
-		KeyRotated,
-		LeaseExpired, LeaseIssued, LeaseRevoked, LeaseRevoking, LeaseUnconfirmed, LeaseUndelivered,
+		LeaseExpired, LeaseIssued, LeaseRevoked, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,
 		PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,

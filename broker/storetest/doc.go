@@ -1,12 +1,15 @@
 // Package storetest holds the suites that every store passes: each sentence of
 // the contracts in package broker, races, paging and recovery.
 //
-//	journal.go           RunJournal: units, compare-and-swaps, one winner
+//	journal.go           RunJournal, and what its parts share
+//	journal_units.go     what one unit does, and what it refuses
+//	journal_races.go     one winner, withdrawal, reopening, replicas
 //	journal_read.go      filters, pages, derived states of leases
 //	journal_audit.go     the chain under concurrency, entries, checkpoints
 //	journal_fixtures.go  tasks, leases and requests with every member filled
 //	journal_postgres.go  a database of its own on a real server
-//	desk.go              RunDesk: creating and settling requests
+//	desk.go              RunDesk: creating requests
+//	desk_settle.go       settling them
 //	desk_vote.go         votes
 //	desk_read.go         filters of requests
 //	ledger.go            RunLedger, and what its parts share

@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+func openTask(t *journalTest) {
+	task := t.openTask()
+	t.same("task", t.task(task.ID), task)
+	again := task
+	again.Name = "another"
+	t.want("again", t.Journal.Append(t.Context(), broker.Record{OpenTask: &again, Entries: []audit.Entry{Entry(audit.TaskOpened, task.ID)}}), broker.ErrExists)
+	t.same("task", t.task(task.ID), task)
+	t.same("entries", len(t.entries(broker.EntryFilter{TaskID: task.ID})), 1)
+
+	bare := broker.Task{ID: ID("tsk_"), State: broker.TaskOpen}
+	t.append(broker.Record{OpenTask: &bare})
+	t.same("bare task", t.task(bare.ID), bare)
+}
+
+func moveTask(t *journalTest) {
+	task := t.openTask()
+	for _, m := range []broker.TaskMove{
+		{ID: task.ID, State: broker.TaskPaused, Reason: "lunch", By: "ops", At: Epoch.Add(time.Minute)},
+		{ID: task.ID, State: broker.TaskOpen, By: "ops", At: Epoch.Add(2 * time.Minute)},
+	} {
+		t.append(broker.Record{MoveTask: &m})
+		task.State, task.Reason = m.State, m.Reason
+		t.same("task", t.task(task.ID), task)
+	}
+	m := closing(task.ID, Epoch.Add(3*time.Minute))
+	t.append(broker.Record{MoveTask: m, Entries: []audit.Entry{Entry(audit.TaskClosed, task.ID)}})
+	task.State, task.Cause, task.Reason, task.ClosedAt, task.ClosedBy = m.State, m.Cause, m.Reason, m.At, m.By
+	t.same("task", t.task(task.ID), task)
+	for _, state := range []broker.TaskState{broker.TaskOpen, broker.TaskPaused, broker.TaskClosed} {
+		again := broker.TaskMove{ID: task.ID, State: state, Cause: broker.CauseCompleted, By: "x", At: Epoch.Add(time.Hour)}
+		err := t.Journal.Append(t.Context(), broker.Record{MoveTask: &again, Entries: []audit.Entry{Entry(audit.TaskClosed, task.ID)}})
+		t.want("move a closed task", err, broker.ErrDone)
+	}
+	t.same("task", t.task(task.ID), task)
+	t.same("entries", len(t.entries(broker.EntryFilter{TaskID: task.ID})), 2)
+	t.want("unknown task", t.Journal.Append(t.Context(), broker.Record{MoveTask: closing("tsk_none", Epoch)}), broker.ErrNotFound)
+}
+
+func bindSandbox(t *journalTest) {
+	task := t.openTask()
+	box := Sandbox(task.ID)
+	bind := func(id string, s broker.Sandbox) error {
+		return t.Journal.Append(t.Context(), broker.Record{BindSandbox: &broker.SandboxOf{TaskID: id, Sandbox: s}})
+	}
+	t.want("bind", bind(task.ID, box), nil)
+	task.Sandbox = &box
+	t.same("task", t.task(task.ID), task)
+	other := box
+	other.JKT = "thief"
+	t.want("bind again", bind(task.ID, other), broker.ErrDone)
+	t.same("task", t.task(task.ID), task)
+	t.want("unknown", bind("tsk_none", box), broker.ErrNotFound)
+	closed := t.openTask()
+	t.append(broker.Record{MoveTask: closing(closed.ID, Epoch)})
+	t.want("closed", bind(closed.ID, box), broker.ErrDone)
+}
+
+func issueLease(t *journalTest) {
+	task := t.openTask()
+	l := t.issue(Lease(task.ID))
+	t.same("lease", t.leaseAt(l.ID, l.IssuedAt), l)
+	again := l
+	again.Tool = "another"
+	t.want("again", t.Journal.Append(t.Context(), broker.Record{IssueLease: &again, Entries: []audit.Entry{Entry(audit.LeaseIssued, task.ID)}}), broker.ErrExists)
+	t.same("lease", t.leaseAt(l.ID, l.IssuedAt), l)
+	t.same("entries", len(t.entries(broker.EntryFilter{LeaseID: l.ID})), 1)
+}
+
+func endLease(t *journalTest) {
+	task := t.openTask()
+	end := func(id string, s broker.LeaseState, at time.Time) error {
+		return t.Journal.Append(t.Context(), broker.Record{EndLease: &broker.LeaseEnd{ID: id, State: s, By: "ops", Cause: broker.CauseStopped, At: at}})
+	}
+	now := Epoch.Add(2 * time.Minute)
+	for _, start := range []broker.LeaseState{broker.LeaseLive, broker.LeaseIntent} {
+		l := Lease(task.ID)
+		l.State = start
+		t.issue(l)
+		t.want("owe", end(l.ID, broker.LeaseRevoking, now), nil)
+		l.State, l.RevokedAt, l.RevokedBy, l.Cause = broker.LeaseRevoking, now, "ops", broker.CauseStopped
+		t.same("lease", t.leaseAt(l.ID, now), l)
+		t.want("revoke", end(l.ID, broker.LeaseRevoked, now.Add(time.Minute)), nil)
+		l.State = broker.LeaseRevoked // and refused since the first moment
+		t.same("lease", t.leaseAt(l.ID, now), l)
+		for _, s := range []broker.LeaseState{broker.LeaseRevoked, broker.LeaseRevoking, broker.LeaseExpired, broker.LeaseUnconfirmed} {
+			t.want("end it again", end(l.ID, s, now.Add(time.Hour)), broker.ErrDone)
+		}
+		t.same("lease", t.leaseAt(l.ID, now), l)
+	}
+	expired := t.issue(Lease(task.ID))
+	t.want("expire", end(expired.ID, broker.LeaseExpired, expired.ExpiresAt), nil)
+	if got := t.leaseAt(expired.ID, now); got.State != broker.LeaseExpired || !got.RevokedAt.IsZero() {
+		t.Errorf("got %+v, want expired and never revoked", got)
+	}
+	t.want("unknown", end("lse_none", broker.LeaseRevoked, now), broker.ErrNotFound)
+	for _, s := range []broker.LeaseState{"", broker.LeaseLive, broker.LeaseIntent, "gone"} {
+		if err := end(expired.ID, s, now); err == nil || errors.Is(err, broker.ErrDone) {
+			t.Errorf("end as %q: got %v, want a refusal of the record", s, err)
+		}
+	}
+}
+
+func unitIsAtomic(t *journalTest) {
+	task := t.openTask()
+	taken := t.issue(Lease(task.ID))
+	fresh := Lease(task.ID)
+	before := len(t.entries(broker.EntryFilter{}))
+	for name, r := range map[string]broker.Record{
+		"the lease exists": {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}, BindSandbox: &broker.SandboxOf{TaskID: task.ID, Sandbox: Sandbox(task.ID)}, IssueLease: &taken},
+		"the end loses":    {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen}, IssueLease: &fresh, EndLease: &broker.LeaseEnd{ID: "lse_none", State: broker.LeaseRevoked, At: Epoch}},
+		"the move loses":   {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen}, MoveTask: closing("tsk_none", Epoch), IssueLease: &fresh},
+	} {
+		r.Entries = []audit.Entry{Entry(audit.TaskClosed, task.ID)}
+		if err := t.Journal.Append(t.Context(), r); !errors.Is(err, broker.ErrExists) && !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	t.same("task", t.task(task.ID), task)
+	for what, got := range map[string]func() (int, error){
+		"tasks": func() (int, error) {
+			x, err := t.Journal.Tasks(t.Context(), broker.TaskFilter{IDs: []string{"tsk_x"}})
+			return len(x), err
+		},
+		"leases": func() (int, error) {
+			x, err := t.Journal.Leases(t.Context(), broker.LeaseFilter{IDs: []string{fresh.ID}, Now: Epoch})
+			return len(x), err
+		},
+	} {
+		if n, err := got(); n != 0 || err != nil {
+			t.Errorf("%s of failed units: got %d, %v", what, n, err)
+		}
+	}
+	t.same("entries", len(t.entries(broker.EntryFilter{})), before)
+	// One unit may do everything.
+	box := Sandbox(fresh.TaskID)
+	t.append(broker.Record{
+		MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}, BindSandbox: &broker.SandboxOf{TaskID: task.ID, Sandbox: box},
+		IssueLease: &fresh, EndLease: &broker.LeaseEnd{ID: taken.ID, State: broker.LeaseRevoked, At: Epoch.Add(time.Minute)},
+		Entries: []audit.Entry{Entry(audit.TaskPaused, task.ID), Entry(audit.SandboxEnrolled, task.ID), Entry(audit.LeaseIssued, task.ID)},
+	})
+	t.same("entries", len(t.entries(broker.EntryFilter{})), before+3)
+}
+
+func refusesBadRecords(t *journalTest) {
+	task := t.openTask()
+	lease := func(f func(*broker.Lease)) broker.Record {
+		l := Lease(task.ID)
+		f(&l)
+		return broker.Record{IssueLease: &l}
+	}
+	entry := func(f func(*audit.Entry)) broker.Record {
+		e := Entry(audit.TaskOpened, task.ID)
+		f(&e)
+		return broker.Record{Entries: []audit.Entry{e}}
+	}
+	for name, r := range map[string]broker.Record{
+		"empty":              {},
+		"task without id":    {OpenTask: &broker.Task{State: broker.TaskOpen}},
+		"task without state": {OpenTask: &broker.Task{ID: "tsk_x"}},
+		"task with NUL":      {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen, Name: "a\x00b"}},
+		"task not UTF-8":     {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen, Owner: "a\xff"}},
+		"unknown state":      {MoveTask: &broker.TaskMove{ID: task.ID, State: "gone", At: Epoch}},
+		"close without time": {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskClosed, Cause: broker.CauseStopped}},
+		"close for nothing":  {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskClosed, At: Epoch}},
+		"sandbox without id": {BindSandbox: &broker.SandboxOf{TaskID: task.ID}},
+		"lease without id":   lease(func(l *broker.Lease) { l.ID = "" }),
+		"lease that ended":   lease(func(l *broker.Lease) { l.State = broker.LeaseRevoked }),
+		"lease in no state":  lease(func(l *broker.Lease) { l.State = "" }),
+		"lease of no time":   lease(func(l *broker.Lease) { l.ExpiresAt = l.IssuedAt }),
+		"lease with NUL":     lease(func(l *broker.Lease) { l.Tool = "\x00" }),
+		"unknown kind":       entry(func(e *audit.Entry) { e.Kind = "task.exploded" }),
+		"entry by nobody":    entry(func(e *audit.Entry) { e.Actor = "" }),
+		"entry with a list":  entry(func(e *audit.Entry) { e.Data = []byte(`[1]`) }),
+	} {
+		if err := t.Journal.Append(t.Context(), r); err == nil {
+			t.Errorf("%s: appended", name)
+		}
+	}
+	t.same("entries", len(t.entries(broker.EntryFilter{})), 1)
+}

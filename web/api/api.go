@@ -118,6 +118,7 @@ func (a *API) v1() []route {
 		{post, "/v1/tasks/:id/ticket", below, call(a, http.StatusCreated, a.newTicket)},
 		{post, "/v1/tasks/:id/heartbeat", below, call(a, http.StatusOK, a.heartbeat)},
 		{post, "/v1/tasks/:id/pause", below, call(a, http.StatusOK, a.pauseTask)},
+		{post, "/v1/tasks/:id/taint", below, call(a, http.StatusOK, a.taintTask)},
 		{post, "/v1/tasks/:id/resume", below, call(a, http.StatusOK, a.resumeTask)},
 		{post, "/v1/tasks/:id/complete", below, call(a, http.StatusOK, a.completeTask)},
 		{post, "/v1/tasks/:id/stop", below, call(a, http.StatusOK, a.stopTask)},

@@ -95,6 +95,7 @@ func (e *everyRoute) build(t testing.TB, method, path string) *http.Request {
 		"/v1/requests/:id/approve": map[string]any{"digest": "00"}, "/v1/requests/:id/deny": map[string]any{"code": "not_needed"},
 		"/v1/policy/explain": map[string]any{"query": map[string]any{"sandbox": map[string]any{"id": "a", "attestor": "b"}, "task": map[string]any{"id": "t", "kind": "k", "owner": "o"},
 			"scope": canRead, "ttl_seconds": 60, "binding": "dpop", "delivery": "token"}},
+		"/v1/tasks/:id/taint": map[string]any{"sources": []string{"web"}},
 		"/v1/tasks/:id/pause": map[string]any{"reason": "r"}, "/v1/tasks/:id/stop": map[string]any{"reason": "r"}, "/v1/leases/:id/revoke": map[string]any{"reason": "r"},
 	}
 	req := r.request(method, at, nil)

@@ -25,6 +25,10 @@ type reasonBody struct {
 	Reason string `json:"reason"`
 }
 
+type taintBody struct {
+	Sources []string `json:"sources"`
+}
+
 func (a *API) openTask(c echo.Context, who broker.Principal, spec broker.TaskSpec) (openedTask, error) {
 	t, ticket, err := a.b.OpenTask(c.Request().Context(), who, spec)
 	if err != nil {
@@ -69,6 +73,10 @@ func (a *API) heartbeat(c echo.Context, who broker.Principal, _ web.None) (broke
 
 func (a *API) pauseTask(c echo.Context, who broker.Principal, body reasonBody) (broker.Task, error) {
 	return noted(c)(a.b.PauseTask(c.Request().Context(), who, c.Param("id"), body.Reason))
+}
+
+func (a *API) taintTask(c echo.Context, who broker.Principal, body taintBody) (broker.Task, error) {
+	return noted(c)(a.b.TaintTask(c.Request().Context(), who, c.Param("id"), body.Sources))
 }
 
 func (a *API) resumeTask(c echo.Context, who broker.Principal, _ web.None) (broker.Task, error) {

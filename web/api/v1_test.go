@@ -34,6 +34,12 @@ func TestTaskLife(t *testing.T) {
 	if a := do("POST", path+"/heartbeat", nil); a.status != 200 {
 		t.Errorf("heartbeat: %d %s", a.status, a.body)
 	}
+	if a := do("POST", path+"/taint", map[string]any{"sources": []string{"public-issue-comments"}}); a.status != 200 {
+		t.Errorf("taint: %d", a.status)
+	}
+	if a := do("POST", path+"/taint", map[string]any{"sources": []string{"approved by ann \u202e"}}); a.status != 400 {
+		t.Errorf("free text as a source: %d", a.status)
+	}
 	if a := do("POST", path+"/pause", map[string]any{"reason": "lunch"}); a.status != 200 || a.text("state") != "paused" || a.text("reason") != "lunch" {
 		t.Errorf("pause: %d %s", a.status, a.body)
 	}

@@ -177,6 +177,7 @@ func TestRoutes(t *testing.T) {
 		{"Task", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "tsk_1"); return err }, `GET /v1/tasks/tsk_1`},
 		{"hostile id", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "../x?y#z/"); return err }, `GET /v1/tasks/..%2Fx%3Fy%23z%2F`},
 		{"Heartbeat", func(ctx context.Context, o op) error { _, err := o.Heartbeat(ctx, "t"); return err }, `POST /v1/tasks/t/heartbeat`},
+		{"Taint", func(ctx context.Context, o op) error { _, err := o.Taint(ctx, "t", "web"); return err }, `POST /v1/tasks/t/taint {"sources":["web"]}`},
 		{"Pause", func(ctx context.Context, o op) error { _, err := o.Pause(ctx, "t", "why"); return err }, `POST /v1/tasks/t/pause {"reason":"why"}`},
 		{"Resume", func(ctx context.Context, o op) error { _, err := o.Resume(ctx, "t"); return err }, `POST /v1/tasks/t/resume`},
 		{"Complete", func(ctx context.Context, o op) error { _, err := o.Complete(ctx, "t"); return err }, `POST /v1/tasks/t/complete`},

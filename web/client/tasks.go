@@ -110,6 +110,14 @@ func (o *Operator) Pause(ctx context.Context, taskID, reason string) (broker.Tas
 	return o.move(ctx, taskID, "/pause", reasonBody{reason})
 }
 
+// Taint reports what a task has read that others can write, such as
+// "public-issue-comments". Policies and approvers see it.
+func (o *Operator) Taint(ctx context.Context, taskID string, sources ...string) (broker.Task, error) {
+	return o.move(ctx, taskID, "/taint", struct {
+		Sources []string `json:"sources"`
+	}{sources})
+}
+
 // Resume lets a paused task mint again.
 func (o *Operator) Resume(ctx context.Context, taskID string) (broker.Task, error) {
 	return o.move(ctx, taskID, "/resume", nil)

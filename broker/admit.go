@@ -11,11 +11,27 @@ import (
 
 // proofClaim makes a DPoP proof single-use (RFC 9449 section 11.1), on every
 // replica.
-func proofClaim(p Possession) []Claim {
+func proofClaim(p Possession, now time.Time) []Claim {
 	if p.Proof == nil {
 		return nil
 	}
-	return []Claim{{Key: "dpop:" + p.Proof.ReplayKey, Value: "1", Until: p.Proof.Until}}
+	// A proof that was about to get too old when it was checked, and waited, is
+	// still no replay: its claim must not end before it is made.
+	until := p.Proof.Until
+	if soon := now.Add(10 * time.Second); until.Before(soon) {
+		until = soon
+	}
+	return []Claim{{Key: "dpop:" + p.Proof.ReplayKey, Value: "1", Until: until}}
+}
+
+// forgotten refuses a proof that was made before the ledger began to remember
+// proofs, at the start of this process or after a loss: it may have been used
+// (standards, hostile case H27).
+func (b *Broker) forgotten(p Possession) error {
+	if p.Proof != nil && p.Proof.IAT.Unix() < b.since.Load() {
+		return E(InvalidProof, "The DPoP proof is older than the memory of the broker, which has just started. Make a new one.", nil)
+	}
+	return nil
 }
 
 // evidenceClaim ties a piece of evidence to the first key that uses it.
@@ -29,7 +45,10 @@ func evidenceClaim(id attest.Identity, jkt string) []Claim {
 }
 
 func (b *Broker) claimProof(ctx context.Context, p Possession) error {
-	return b.claim1(ctx, proofClaim(p), InvalidProof, "The DPoP proof was used before. Make a new one for each request.")
+	if err := b.forgotten(p); err != nil {
+		return err
+	}
+	return b.claim1(ctx, proofClaim(p, b.now()), InvalidProof, "The DPoP proof was used before. Make a new one for each request.")
 }
 
 func (b *Broker) claimEvidence(ctx context.Context, id attest.Identity, jkt string) error {
@@ -53,48 +72,70 @@ func (b *Broker) claim1(ctx context.Context, c []Claim, kind Kind, public string
 
 // budget is the immutable part of a task that its rates need.
 type budget struct {
-	owner string
-	limit int
+	runner, owner string
+	limit         int
 }
 
+// lane says what a request is for: giving credentials back has a rate of its own,
+// so that no flood of mints is in its way (I6).
+type lane int
+
+const (
+	mints lane = iota
+	ends
+)
+
+// endsPerMinute is how many credentials a sandbox may give back, or as many as it
+// may mint if that is more.
+const endsPerMinute = 600
+
 // rates counts a request against its task and the task's owner, so that one
-// task cannot starve another (I12).
-func (b *Broker) rates(taskID string, g budget) []Rate {
+// task cannot starve another (I12). The owner is what the runner wrote: one
+// runner cannot spend what another one's tasks need.
+func (b *Broker) rates(l lane, taskID string, g budget) []Rate {
+	if l == ends {
+		return []Rate{{Key: "end:" + taskID, Limit: max(endsPerMinute, g.limit), Per: time.Minute}}
+	}
 	return []Rate{
 		{Key: "task:" + taskID, Limit: g.limit, Per: time.Minute},
-		{Key: "owner:" + hashOf(g.owner), Limit: b.cfg.Limits.OwnerPerMin, Per: time.Minute},
+		{Key: "owner:" + hashOf(g.runner, g.owner), Limit: b.cfg.Limits.OwnerPerMin, Per: time.Minute},
 	}
 }
 
 // admit claims the proof and the evidence, counts the request, and returns the
 // task: one round trip, or two for a task this process has not seen lately. A
 // task that is over is refused here, so that nothing behind it needs to ask.
-func (b *Broker) admit(ctx context.Context, taskID string, p Possession, fault Kind, more ...Claim) (Live, error) {
+func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession, fault Kind, more ...Claim) (Live, error) {
 	if b.down.Load() {
 		return Live{}, unavailable(ErrLost)
 	}
-	a := Admission{TaskID: taskID, Claims: append(proofClaim(p), more...)}
+	if err := b.forgotten(p); err != nil {
+		return Live{}, err
+	}
+	a := Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)}
 	g, seen := b.budgets.Get(taskID)
 	if seen {
-		a.Rates = b.rates(taskID, g)
+		a.Rates = b.rates(l, taskID, g)
 	}
 	live, err := b.cfg.Ledger.Admit(ctx, a)
 	over := func() bool {
 		return live.State == TaskClosed || !b.now().Before(live.Deadline) || b.tombs.has(taskID, b.now())
 	}
 	if err == nil && !seen && !over() {
-		g = budget{live.Owner, live.Caps.MintsPerMinute}
+		g = budget{live.Runner, live.Owner, live.Caps.MintsPerMinute}
 		b.budgets.Add(taskID, g)
-		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(taskID, g)})
+		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(l, taskID, g)})
 	}
 	if r, ok := errors.AsType[*RateError](err); ok {
 		return Live{}, &Error{Kind: TooMany, Public: "This task or its owner asks too often. Wait, then try again.", Cause: err, RetryAfter: r.RetryAfter}
 	}
 	switch {
 	case err == nil:
+	case errors.Is(err, ErrClaimed) && b.setBack():
+		// The ledger refuses what it may have forgotten. That is nobody's fault.
+		return Live{}, unavailable(err)
 	case errors.Is(err, ErrClaimed):
 		b.violation(ctx, taskID)
-		b.note(ctx, b.taskEntry(audit.TokenReplayed, unknown, taskID, nil))
 		return Live{}, E(InvalidProof, "The DPoP proof was used before, or the evidence with another key. Make a new proof for each request.", err)
 	case errors.Is(err, ErrNotFound):
 		return Live{}, E(fault, "There is no such task, or it is complete.", err)
@@ -107,9 +148,21 @@ func (b *Broker) admit(ctx context.Context, taskID string, p Possession, fault K
 	return live, nil
 }
 
-// violation counts what only an attacker or a bug does; policy sees the count.
+// recordedViolations is how many violations of one task are always recorded;
+// what goes beyond shares the bound of strangers.
+const recordedViolations = 20
+
+// violation counts what only an attacker or a bug does, and records it; policy
+// sees the count, and a refill counts the records. The caller has shown that it
+// belongs to the task, so a flood of strangers cannot keep this off the record.
 func (b *Broker) violation(ctx context.Context, taskID string) {
-	if _, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Violations: 1}); err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTaskClosed) {
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Violations: 1})
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTaskClosed) {
 		b.cfg.Logger.WarnContext(ctx, "a violation could not be counted", "task_id", taskID, "error", err)
 	}
+	actor := unknown
+	if err == nil && live.Violations <= recordedViolations {
+		actor = sandboxOf(taskID)
+	}
+	b.note(ctx, b.taskEntry(audit.TokenReplayed, actor, taskID, nil))
 }

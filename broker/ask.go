@@ -10,7 +10,7 @@ import (
 // ask finds out who asks for a token: exactly one of evidence, a client
 // assertion of an enrolled sandbox, or an own token to be narrowed. All three
 // end at the same task, the same sandbox and the same proved key.
-func (b *Broker) ask(ctx context.Context, s Subject, p Possession) (asker, error) {
+func (b *Broker) ask(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
 	if p.Key.JKT == "" {
 		return asker{}, E(InvalidProof, "Prove your key: send a DPoP proof or a client certificate.", nil)
 	}
@@ -20,11 +20,11 @@ func (b *Broker) ask(ctx context.Context, s Subject, p Possession) (asker, error
 	case s.Evidence != nil:
 		ev := *s.Evidence
 		ev.Key, ev.Channel = p.Key, s.Channel
-		a, err = b.identify(ctx, s.TaskID, ev, p, s.Fault)
+		a, err = b.identify(ctx, l, s.TaskID, ev, p, s.Fault)
 	case s.Assertion != "":
-		a, err = b.askByAssertion(ctx, s, p)
+		a, err = b.askByAssertion(ctx, l, s, p)
 	case s.AccessToken != "":
-		a, err = b.askByToken(ctx, s, p)
+		a, err = b.askByToken(ctx, l, s, p)
 	default:
 		err = E(Unauthenticated, "Say who you are: send a subject token or a client assertion.", nil)
 	}
@@ -43,7 +43,7 @@ func (b *Broker) ask(ctx context.Context, s Subject, p Possession) (asker, error
 // askByAssertion authenticates an enrolled sandbox by private_key_jwt with the
 // key it enrolled. Sandboxes of other attestors have to show their evidence
 // each time, or a key would outlive what vouched for it.
-func (b *Broker) askByAssertion(ctx context.Context, s Subject, p Possession) (asker, error) {
+func (b *Broker) askByAssertion(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
 	unverified, err := jose.Parse(s.Assertion, jose.Limits{})
 	if err != nil {
 		return asker{}, E(Unauthenticated, "The client assertion is not an acceptable JWT.", err)
@@ -70,7 +70,7 @@ func (b *Broker) askByAssertion(ctx context.Context, s Subject, p Possession) (a
 	if t.Sandbox.JKT != p.Key.JKT {
 		return asker{}, E(InvalidProof, "The DPoP proof must be made with the key of the sandbox.", nil)
 	}
-	live, err := b.admit(ctx, t.ID, p, Unauthenticated)
+	live, err := b.admit(ctx, l, t.ID, p, Unauthenticated)
 	if err != nil {
 		return asker{}, err
 	}
@@ -79,7 +79,7 @@ func (b *Broker) askByAssertion(ctx context.Context, s Subject, p Possession) (a
 
 // askByToken lets a sandbox narrow a token of its own: never another's, never a
 // dead one, and never wider, longer or for another resource (see frame).
-func (b *Broker) askByToken(ctx context.Context, s Subject, p Possession) (asker, error) {
+func (b *Broker) askByToken(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
 	t, err := b.verifyOwn(s.AccessToken, "")
 	if err != nil {
 		if e := AsError(err); e.Kind == Unavailable {
@@ -93,7 +93,7 @@ func (b *Broker) askByToken(ctx context.Context, s Subject, p Possession) (asker
 	if err := t.boundTo(p); err != nil {
 		return asker{}, E(s.Fault, AsError(err).Public, err)
 	}
-	live, err := b.admit(ctx, t.taskID, p, s.Fault)
+	live, err := b.admit(ctx, l, t.taskID, p, s.Fault)
 	if err != nil {
 		return asker{}, err
 	}

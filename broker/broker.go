@@ -83,6 +83,10 @@ type Broker struct {
 	strangers  *rate.Limiter
 	owedMu     sync.Mutex
 	owed       map[string]TaskMove // closings that a store has not taken yet
+	owedLeases map[string]owedLease
+	since      atomic.Int64    // the ledger remembers proofs from this moment on, Unix seconds
+	latest     atomic.Int64    // the latest moment the clock ever showed, Unix milliseconds
+	people     map[string]bool // attestors that recognise principals
 	m          *metrics
 }
 
@@ -111,6 +115,8 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		budgets:    lru.NewLRU[string, budget](16384, nil, time.Hour),
 		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},
+		owedLeases: map[string]owedLease{},
+		people:     map[string]bool{},
 		m:          newMetrics(c.Registerer),
 	}
 	for i := range c.Principals {
@@ -119,6 +125,12 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 			return nil, fmt.Errorf("principal %q is configured twice", p.ID)
 		}
 		b.principals[p.ID] = p
+		if p.Match != nil {
+			if p.Match.Attestor == enrollName { // it vouches for sandboxes alone, and they are never principals
+				return nil, fmt.Errorf("principal %q is matched by the attestor of sandboxes", p.ID)
+			}
+			b.people[p.Match.Attestor] = true
+		}
 	}
 	if err := b.refill(ctx); err != nil {
 		return nil, fmt.Errorf("refilling the ledger from the journal: %w", err)
@@ -218,7 +230,24 @@ func (b *Broker) ProviderInfos() []ProviderInfo {
 }
 
 // now is the broker's clock in the precision of the stores.
-func (b *Broker) now() time.Time { return b.cfg.Now().UTC().Truncate(time.Millisecond) }
+func (b *Broker) now() time.Time {
+	t := b.cfg.Now().UTC().Truncate(time.Millisecond)
+	for ms := t.UnixMilli(); ; {
+		if before := b.latest.Load(); ms <= before || b.latest.CompareAndSwap(before, ms) {
+			return t
+		}
+	}
+}
+
+// setBack reports whether the clock shows an earlier time than it did. What the
+// ledger has forgotten since then cannot be told from what it never saw.
+func (b *Broker) setBack() bool {
+	return b.now().UnixMilli() < b.latest.Load()-time.Second.Milliseconds()
+}
+
+// remember is until when an end that happens now must be remembered: no token
+// can be unexpired then, and no refill that began before it is still going on.
+func (b *Broker) remember() time.Time { return b.now().Add(b.cfg.Limits.MaxTTL + 2*refillTime) }
 
 // Nonces is nil when nonce mode is off (RFC 9449 section 8).
 func (b *Broker) Nonces() *dpop.Nonces { return b.cfg.Nonces }

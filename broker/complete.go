@@ -3,9 +3,13 @@ package broker
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
 
 	"ebb/attest/jose"
 	"ebb/broker/audit"
@@ -17,8 +21,8 @@ const shownCredentials = 100
 // CompleteTask ends a task. It is idempotent: when it returns without an error,
 // no credential of the task is alive anywhere and none ever will be (I2).
 func (b *Broker) CompleteTask(ctx context.Context, who Principal, taskID string) (Completion, error) {
-	if _, err := b.mine(ctx, who, true, taskID); err != nil {
-		return b.closeBlind(ctx, who, taskID, CauseCompleted, "", err)
+	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil {
+		return Completion{}, err
 	}
 	return b.close(ctx, taskID, TaskMove{Cause: CauseCompleted, By: who.ID})
 }
@@ -28,24 +32,26 @@ func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason str
 	if reason == "" || utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Completion{}, E(Invalid, "reason must be 1 to 500 printable characters.", nil)
 	}
-	if _, err := b.mine(ctx, who, true, taskID); err != nil {
-		return b.closeBlind(ctx, who, taskID, CauseStopped, reason, err)
+	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil {
+		return Completion{}, err
 	}
 	return b.close(ctx, taskID, TaskMove{Cause: CauseStopped, By: who.ID, Reason: reason})
 }
 
-// closeBlind ends a task although the journal cannot say whose it is: while the
-// journal is down, ending must work as far as it can (I6). The ledger still
-// knows the runner.
-func (b *Broker) closeBlind(ctx context.Context, who Principal, taskID string, cause Cause, reason string, err error) (Completion, error) {
-	if AsError(err).Kind != Unavailable || !validID(taskPrefix, taskID) || allow(who, true, RoleRunner, RoleOperator) != nil {
-		return Completion{}, err
+// mineSoon is mine for what must work as far as it can while the journal is down
+// or does not answer: ends (I6) and signs of life. The ledger knows the runner too.
+func (b *Broker) mineSoon(ctx context.Context, who Principal, ends bool, taskID string) (Task, error) {
+	look, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	t, err := b.mine(look, who, ends, taskID)
+	if err == nil || AsError(err).Kind != Unavailable || !validID(taskPrefix, taskID) || allow(who, ends, RoleRunner, RoleOperator) != nil {
+		return t, err
 	}
 	live, lerr := b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskID})
 	if lerr != nil || (live.Runner != who.ID && !who.Has(RoleOperator)) {
-		return Completion{}, err
+		return Task{}, err
 	}
-	return b.close(ctx, taskID, TaskMove{Cause: cause, By: who.ID, Reason: reason})
+	return live.Task, nil
 }
 
 // close is the one way a task ends. The order is: refuse here at once, refuse in
@@ -59,7 +65,7 @@ func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completi
 	if m.At.IsZero() { // an owed end keeps the moment it was asked for
 		m.At = b.now()
 	}
-	b.tombs.add(taskID, m.At.Add(b.cfg.Limits.MaxTaskTTL))
+	b.tombs.add(taskID, b.remember())
 	counts, done, err := b.tryClose(ctx, m)
 	if err != nil {
 		b.owe(m)
@@ -76,8 +82,7 @@ func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completi
 // tryClose makes the end true in the ledger and in the journal. done is false
 // when the task was closed before.
 func (b *Broker) tryClose(ctx context.Context, m TaskMove) (counts Counts, done bool, err error) {
-	keep := m.At.Add(b.cfg.Limits.MaxTaskTTL)
-	counts, _, lerr := b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, keep)
+	counts, _, lerr := b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, b.remember())
 	e := b.taskEntry(audit.TaskClosed, m.By, m.ID, map[string]any{
 		"cause": m.Cause, "reason": m.Reason, "live": counts.Live, "expired": counts.Expired, "ledger": lerr == nil,
 	})
@@ -90,6 +95,11 @@ func (b *Broker) tryClose(ctx context.Context, m TaskMove) (counts Counts, done 
 	case errors.Is(jerr, ErrNotFound):
 		return counts, false, nil
 	}
+	if lerr == nil && jerr == nil {
+		// Once more: a replica that refilled a lost ledger between the two steps
+		// read a journal that did not know of the end.
+		_, _, lerr = b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, b.remember())
+	}
 	return counts, done, errors.Join(lerr, jerr)
 }
 
@@ -99,7 +109,7 @@ func (b *Broker) completion(ctx context.Context, taskID string, counts Counts, a
 		return Completion{}, err
 	}
 	if already { // count as of the real end, so that every answer is the same
-		if counts, _, err = b.cfg.Ledger.SetState(ctx, taskID, TaskClosed, t.ClosedAt, b.keep(t)); err != nil {
+		if counts, _, err = b.cfg.Ledger.SetState(ctx, taskID, TaskClosed, t.ClosedAt, b.remember()); err != nil {
 			return Completion{}, unavailable(err)
 		}
 	}
@@ -138,35 +148,74 @@ func (b *Broker) withdrawAll(ctx context.Context, t Task) (int, error) {
 	return n, nil
 }
 
-// owe remembers an end that a store has not taken yet; payOwed tries again.
+// maxOwedOpen bounds the tasks that were never handed out among the owed ends: a
+// journal that is down must not let runners fill the memory.
+const maxOwedOpen = 10_000
+
+// owe remembers an end that a store has not taken yet; payOwed tries again. Until
+// then the task is refused here.
 func (b *Broker) owe(m TaskMove) {
+	b.tombs.add(m.ID, b.remember())
 	b.owedMu.Lock()
 	defer b.owedMu.Unlock()
-	if _, known := b.owed[m.ID]; !known {
+	if _, known := b.owed[m.ID]; !known && (m.Reason != neverHandedOut || len(b.owed) < maxOwedOpen) {
 		b.owed[m.ID] = m
 	}
-	b.m.owed.Set(float64(len(b.owed)))
+	b.showOwed()
 }
 
 func (b *Broker) paid(taskID string) {
 	b.owedMu.Lock()
 	defer b.owedMu.Unlock()
 	delete(b.owed, taskID)
-	b.m.owed.Set(float64(len(b.owed)))
+	b.showOwed()
 }
+
+// owedLease is the end of a credential that a store has not taken yet.
+type owedLease struct {
+	lease      Lease
+	by, reason string
+}
+
+func (b *Broker) oweLease(o owedLease) {
+	b.owedMu.Lock()
+	defer b.owedMu.Unlock()
+	b.owedLeases[o.lease.ID] = o
+	b.showOwed()
+}
+
+func (b *Broker) paidLease(id string) {
+	b.owedMu.Lock()
+	defer b.owedMu.Unlock()
+	delete(b.owedLeases, id)
+	b.showOwed()
+}
+
+func (b *Broker) showOwed() { b.m.owed.Set(float64(len(b.owed) + len(b.owedLeases))) }
 
 func (b *Broker) payOwed(ctx context.Context) {
 	b.owedMu.Lock()
-	due := make([]TaskMove, 0, len(b.owed))
-	for _, m := range b.owed {
-		due = append(due, m)
-	}
+	tasks, leases := slices.Collect(maps.Values(b.owed)), slices.Collect(maps.Values(b.owedLeases))
 	b.owedMu.Unlock()
-	for _, m := range due {
-		if _, err := b.close(ctx, m.ID, m); err != nil {
-			b.cfg.Logger.WarnContext(ctx, "the end of a task is still owed", "task_id", m.ID, "error", err)
-		}
+	var g errgroup.Group
+	g.SetLimit(64)
+	for _, m := range tasks {
+		g.Go(func() error {
+			if _, err := b.close(ctx, m.ID, m); err != nil {
+				b.cfg.Logger.WarnContext(ctx, "the end of a task is still owed", "task_id", m.ID, "error", err)
+			}
+			return nil
+		})
 	}
+	for _, o := range leases {
+		g.Go(func() error {
+			if _, err := b.endLease(ctx, o.lease, o.by, o.reason); err != nil {
+				b.cfg.Logger.WarnContext(ctx, "the end of a credential is still owed", "lease_id", o.lease.ID, "error", err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
 }
 
 // tombs are the ends this process knows of by itself or from the feed. They are

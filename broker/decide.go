@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"ebb/attest/jose"
@@ -26,7 +28,8 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	if !groupsMeet(r, who.Groups) {
 		return Request{}, E(Forbidden, "You are in none of the groups that may decide this request.", nil)
 	}
-	if who.ID == r.Owner || who.ID == r.Runner {
+	// The owner is what a runner wrote: its letter case is not another person.
+	if strings.EqualFold(who.ID, r.Owner) || strings.EqualFold(who.ID, r.Runner) {
 		return Request{}, E(Forbidden, "Nobody decides requests of their own task. Ask another approver.", nil)
 	}
 	vote, err := b.checkVerdict(r, who, v)
@@ -45,6 +48,8 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	out, err := b.cfg.Desk.Vote(ctx, vote, b.now().Add(b.cfg.Limits.GrantTTL), entry,
 		b.requestEntry(audit.RequestApproved, who.ID, r, nil), b.requestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": vote.Code}))
 	switch {
+	case errors.Is(err, ErrDone) && v.Code == Suspicious:
+		return b.suspectAgain(ctx, who, id, err)
 	case errors.Is(err, ErrDone):
 		return Request{}, E(Conflict, "The request is decided, expired or withdrawn already.", err)
 	case errors.Is(err, ErrStale):
@@ -149,11 +154,37 @@ func (b *Broker) afterVote(ctx context.Context, who Principal, r Request) error 
 			b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", r.TaskID, "error", err)
 		}
 		if r.Code == Suspicious {
-			_, err := b.close(ctx, r.TaskID, TaskMove{Cause: CauseSuspicious, By: who.ID, Reason: "request " + r.ID + " denied as suspicious"})
+			_, err := b.close(ctx, r.TaskID, suspicion(r, b.now()))
 			return err
 		}
 	}
 	return nil
+}
+
+// suspicion is the end of a task whose request an approver found suspicious.
+func suspicion(r Request, now time.Time) TaskMove {
+	m := TaskMove{ID: r.TaskID, State: TaskClosed, Cause: CauseSuspicious, By: self, Reason: "request " + r.ID + " denied as suspicious", At: now}
+	if n := len(r.Votes); n > 0 {
+		m.By = r.Votes[n-1].By
+	}
+	return m
+}
+
+// suspectAgain ends the task of a request that waits no more: an agent must not
+// dodge the verdict by taking its request back, nor a broken connection lose it.
+// What others have said yes to stays a conflict.
+func (b *Broker) suspectAgain(ctx context.Context, who Principal, id string, lost error) (Request, error) {
+	r, err := b.requestByID(ctx, id)
+	if err != nil {
+		return Request{}, err
+	}
+	if r.State != RequestWithdrawn && r.State != RequestExpired && r.Code != Suspicious {
+		return Request{}, E(Conflict, "The request is decided, expired or withdrawn already.", lost)
+	}
+	m := suspicion(r, b.now())
+	m.By = who.ID
+	_, err = b.close(ctx, r.TaskID, m)
+	return r, err
 }
 
 // Requests lists requests that who may see: approvers those of their groups,

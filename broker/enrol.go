@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"ebb/attest"
@@ -34,6 +36,37 @@ func (t Tickets) Redeem(ctx context.Context, hash, _ string) (enroll.Ticket, err
 	return enroll.Ticket{TaskID: taskID, SandboxID: sandboxOf(taskID)}, nil
 }
 
+// giveBack puts a redeemed ticket back until its own end, when what came after
+// failed for reasons of ours: the sandbox may try again with it. Should the task
+// have its sandbox already, then it serves that sandbox's key alone.
+func (b *Broker) giveBack(ctx context.Context, ev attest.Evidence) {
+	if ev.Attestor != enrollName || !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix)) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	hash := enroll.TicketHash(string(ev.Document))
+	note, err := b.cfg.Ledger.Take(ctx, "tku:"+hash)
+	if err == nil {
+		taskID, ms, _ := strings.Cut(note, " ")
+		var end int64
+		if end, err = strconv.ParseInt(ms, 10, 64); err == nil {
+			err = b.putTicket(ctx, hash, taskID, time.UnixMilli(end))
+		}
+	}
+	if err != nil {
+		b.cfg.Logger.WarnContext(ctx, "a ticket was spent for nothing; its runner has to issue another", "error", err)
+	}
+}
+
+// putTicket stores a ticket and, for giveBack, whose it is and until when.
+func (b *Broker) putTicket(ctx context.Context, hash, taskID string, until time.Time) error {
+	if err := b.cfg.Ledger.Put(ctx, "tku:"+hash, taskID+" "+strconv.FormatInt(until.UnixMilli(), 10), until); err != nil {
+		return err
+	}
+	return b.cfg.Ledger.Put(ctx, "tkt:"+hash, taskID, until)
+}
+
 // Enrol exchanges evidence for a task token: from then on the sandbox proves
 // itself with its key alone. taskID may be empty when the evidence names it.
 func (b *Broker) Enrol(ctx context.Context, taskID string, ev attest.Evidence, p Possession) (Enrolment, error) {
@@ -44,10 +77,19 @@ func (b *Broker) Enrol(ctx context.Context, taskID string, ev attest.Evidence, p
 	if ev.Attestor == "" && bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix)) {
 		ev.Attestor = enrollName
 	}
-	a, err := b.identify(ctx, taskID, ev, p, InvalidEvidence)
+	a, err := b.identify(ctx, mints, taskID, ev, p, InvalidEvidence)
 	if err != nil {
 		return Enrolment{}, err
 	}
+	en, err := b.taskToken(ctx, a)
+	if err != nil {
+		b.giveBack(ctx, ev)
+	}
+	return en, err
+}
+
+// taskToken issues the task token of a sandbox.
+func (b *Broker) taskToken(ctx context.Context, a asker) (Enrolment, error) {
 	exp := a.live.Deadline
 	if !a.notAfter.IsZero() && a.notAfter.Before(exp) {
 		exp = a.notAfter
@@ -83,7 +125,7 @@ type asker struct {
 // identify runs the pipeline of package attest: attest, key binding, replay,
 // match with what the runner registered, and the task's one sandbox. fault is
 // what the protocol at hand calls bad evidence.
-func (b *Broker) identify(ctx context.Context, taskID string, ev attest.Evidence, p Possession, fault Kind) (asker, error) {
+func (b *Broker) identify(ctx context.Context, l lane, taskID string, ev attest.Evidence, p Possession, fault Kind) (who asker, err error) {
 	if ev.Attestor == "" {
 		t, err := b.taskByID(ctx, taskID)
 		if err != nil {
@@ -95,6 +137,11 @@ func (b *Broker) identify(ctx context.Context, taskID string, ev attest.Evidence
 	if err != nil {
 		return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, err)
 	}
+	defer func() {
+		if err != nil && AsError(err).Kind == Unavailable {
+			b.giveBack(ctx, ev)
+		}
+	}()
 	if id.TaskID != "" {
 		if taskID != "" && taskID != id.TaskID {
 			return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, attest.Reject(attest.ReasonClaims, "the evidence is for another task", nil))
@@ -107,7 +154,7 @@ func (b *Broker) identify(ctx context.Context, taskID string, ev attest.Evidence
 	if err := b.foreign(ctx, taskID, id, p, fault); err != nil {
 		return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, err)
 	}
-	live, err := b.admit(ctx, taskID, p, fault, evidenceClaim(id, p.Key.JKT)...)
+	live, err := b.admit(ctx, l, taskID, p, fault, evidenceClaim(id, p.Key.JKT)...)
 	if err != nil {
 		return asker{}, err
 	}
@@ -116,8 +163,11 @@ func (b *Broker) identify(ctx context.Context, taskID string, ev attest.Evidence
 	}
 	sandbox, err := b.bind(ctx, &live, id, p)
 	if err != nil {
-		if errors.Is(err, attest.ErrRejected) {
+		switch {
+		case errors.Is(err, attest.ErrRejected):
 			return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, err)
+		case errors.Is(err, ErrTaskClosed):
+			return asker{}, E(fault, "The task is complete. Nothing mints for it again.", err)
 		}
 		return asker{}, err
 	}
@@ -128,8 +178,8 @@ func (b *Broker) identify(ctx context.Context, taskID string, ev attest.Evidence
 // minute by hash and key: only the pure part is cached, the task's state is not.
 func (b *Broker) attest(ctx context.Context, ev attest.Evidence) (attest.Identity, error) {
 	a, known := b.cfg.Attestors[ev.Attestor]
-	if !known {
-		return attest.Identity{}, attest.Reject(attest.ReasonUnknownAttestor, "the attestor is not configured here", nil)
+	if !known || b.people[ev.Attestor] {
+		return attest.Identity{}, attest.Reject(attest.ReasonUnknownAttestor, "the attestor is not configured for sandboxes here", nil)
 	}
 	cacheable := ev.Attestor == enrollName && !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix))
 	if !cacheable {
@@ -221,20 +271,24 @@ func (b *Broker) bind(ctx context.Context, live *Live, id attest.Identity, p Pos
 		})
 		switch {
 		case err == nil:
-			_, err := b.cfg.Ledger.Touch(ctx, live.ID, Touch{Sandbox: &s})
-			if err != nil && !errors.Is(err, ErrClaimed) {
-				return Sandbox{}, taskError(err)
-			}
 			live.Sandbox = &s
-			return s, nil
-		case errors.Is(err, ErrDone): // another evidence was first
+		case errors.Is(err, ErrDone): // another evidence was first, or the task has ended
 			t, err := b.taskByID(ctx, live.ID)
 			if err != nil {
 				return Sandbox{}, err
 			}
+			if t.State == TaskClosed {
+				return Sandbox{}, closedError()
+			}
 			live.Sandbox = t.Sandbox
 		default:
 			return Sandbox{}, taskError(err)
+		}
+		if live.Sandbox != nil { // also when an earlier attempt came no further than the journal
+			_, err := b.cfg.Ledger.Touch(ctx, live.ID, Touch{Sandbox: live.Sandbox})
+			if err != nil && !errors.Is(err, ErrClaimed) {
+				return Sandbox{}, ledgerError(err)
+			}
 		}
 	}
 	if live.Sandbox == nil {

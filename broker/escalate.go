@@ -92,7 +92,7 @@ func seal(f facts) (Facts, string, error) {
 // by what they said no to before, or by a new request.
 func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r TokenRequest) (Token, error) {
 	now := b.now()
-	if g, err := b.liveGrant(ctx, w, now); err != nil {
+	if g, err := b.liveGrant(ctx, w, d, now); err != nil {
 		return Token{}, err
 	} else if g != nil {
 		return b.mint(ctx, w, b.underGrant(*g, w, d))
@@ -103,6 +103,9 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 	if !r.Deferred {
 		return Token{}, &Error{Kind: AskRequired, Public: "A person must approve this. Ask again with completion_mode=deferred and wait for the answer.",
 			Advice: &Advice{Decision: "ask", Code: ByPolicy, WouldAllow: d.WouldAllow}}
+	}
+	if err := b.patience(ctx, w, now); err != nil {
+		return Token{}, err
 	}
 	req, err := b.compose(w, d, r, now)
 	if err != nil {
@@ -115,6 +118,8 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 	switch {
 	case errors.Is(err, ErrCap):
 		return Token{}, &Error{Kind: TooMany, Public: "This task has as many requests waiting as it may. Wait for an answer.", Cause: err, RetryAfter: time.Minute}
+	case errors.Is(err, ErrTaskClosed):
+		return Token{}, E(InvalidGrant, "The task was completed meanwhile. Nobody is asked.", err)
 	case err != nil:
 		return Token{}, unavailable(err)
 	}
@@ -169,18 +174,49 @@ func earliest(a time.Time, more ...time.Time) time.Time {
 }
 
 // liveGrant finds an approval of this task that covers the request: nobody is
-// asked twice for the same.
-func (b *Broker) liveGrant(ctx context.Context, w want, now time.Time) (*Request, error) {
+// asked twice for the same. The people who gave it must be those that policy
+// wants now: it may want others since the task has read something, or since it
+// was changed (I7).
+func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now time.Time) (*Request, error) {
 	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{TaskID: w.live.ID, GrantLive: now, Page: Page{Desc: true, Limit: 100}})
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	for _, r := range rs {
-		if r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Granted.Covers(w.scopes) {
+		if r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Granted.Covers(w.scopes) && agreed(r, d) {
 			return &r, nil
 		}
 	}
 	return nil, nil
+}
+
+// agreed reports whether the people who said yes to r are those that a decision
+// asks for.
+func agreed(r Request, d policy.Decision) bool {
+	var yes []policy.Approver
+	for _, v := range r.Votes {
+		if v.Approve {
+			yes = append(yes, policy.Approver{Name: v.By, Groups: v.Groups})
+		}
+	}
+	return d.Effect == policy.Allow || d.Ask.Satisfied(yes)
+}
+
+// patience refuses a task that takes its requests back to make others: people
+// would see nothing but its noise.
+func (b *Broker) patience(ctx context.Context, w want, now time.Time) error {
+	limit := min(5*w.live.Caps.OpenRequests, 100)
+	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{
+		TaskID: w.live.ID, State: RequestWithdrawn, Since: now.Add(-b.cfg.Limits.CoolDown), Page: Page{Desc: true, Limit: limit},
+	})
+	if err != nil {
+		return unavailable(err)
+	}
+	if len(rs) < limit {
+		return nil
+	}
+	return &Error{Kind: TooMany, Public: "This task has taken back as many requests as it may. Wait, then ask for what is needed.",
+		RetryAfter: max(rs[limit-1].DecidedAt.Add(b.cfg.Limits.CoolDown).Sub(now), time.Second)}
 }
 
 // underGrant is what may be minted under an approval: never more than asked now,
@@ -193,7 +229,8 @@ func (b *Broker) underGrant(g Request, w want, d policy.Decision) decided {
 }
 
 // coolDown refuses what was denied a short time ago, or more than that, however
-// the agent words it now.
+// the agent words it now; and its parts too, unless the denial was about its size
+// or one of its resources: not needed in one piece is not needed in several.
 func (b *Broker) coolDown(ctx context.Context, w want, d policy.Decision, now time.Time) error {
 	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{
 		TaskID: w.live.ID, State: RequestDenied, Since: now.Add(-b.cfg.Limits.CoolDown), Page: Page{Desc: true, Limit: 100},
@@ -203,7 +240,8 @@ func (b *Broker) coolDown(ctx context.Context, w want, d policy.Decision, now ti
 	}
 	for _, r := range rs {
 		left := r.DecidedAt.Add(b.cfg.Limits.CoolDown).Sub(now)
-		if left <= 0 || !w.scopes.Covers(r.Scopes) {
+		part := r.Code != TooBroad && r.Code != WrongResource && r.Scopes.Covers(w.scopes)
+		if left <= 0 || !part && !w.scopes.Covers(r.Scopes) {
 			continue
 		}
 		return &Error{Kind: Denied, Public: "A person denied this a short time ago. Do not ask for the same again.", RetryAfter: left, Advice: b.advice(r, d.WouldAllow, left)}
@@ -246,7 +284,7 @@ func (b *Broker) poll(ctx context.Context, code string, s Subject, p Possession)
 		return Token{}, badCode(nil)
 	}
 	if s.Evidence != nil || s.Assertion != "" || s.AccessToken != "" {
-		a, err := b.ask(ctx, s, p)
+		a, err := b.ask(ctx, mints, s, p)
 		if err != nil {
 			return Token{}, err
 		}
@@ -306,7 +344,7 @@ func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration) 
 // redeem mints the first token of an approved request. Policy, task and evidence
 // are judged again: an approval allows, it does not force.
 func (b *Broker) redeem(ctx context.Context, r Request) (Token, error) {
-	live, err := b.admit(ctx, r.TaskID, Possession{}, InvalidGrant)
+	live, err := b.admit(ctx, mints, r.TaskID, Possession{}, InvalidGrant)
 	if err != nil {
 		return Token{}, err
 	}
@@ -330,6 +368,14 @@ func (b *Broker) redeem(ctx context.Context, r Request) (Token, error) {
 	}
 	if d.Effect == policy.Deny {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy has changed and no longer allows this.", nil))
+	}
+	if !agreed(r, d) {
+		// The wrong people have said yes: the code is of no use any more, and the
+		// agent may ask the right ones.
+		if _, err := b.withdraw(ctx, r, self, "others_must_agree"); err != nil {
+			return Token{}, err
+		}
+		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy asks other people now than those who agreed. Ask again.", nil))
 	}
 	dec := b.underGrant(r, w, d)
 	dec.first = &r

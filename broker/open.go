@@ -49,12 +49,11 @@ func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Ta
 			"sandbox": t.Expect, "labels": t.Labels, "caps": t.Caps,
 		}),
 	}})
-	if err != nil {
-		return Task{}, nil, unavailable(err)
+	if err == nil {
+		err = b.cfg.Ledger.PutTask(ctx, Live{Task: t, Due: t.due(now)}, b.keep(t))
 	}
-	if err := b.cfg.Ledger.PutTask(ctx, Live{Task: t, Due: t.due(now)}, b.keep(t)); err != nil {
-		// Nobody will know its id: it must not stay open on the record.
-		b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseStopped, By: self, Reason: "never handed out", At: now})
+	if err != nil {
+		b.abandon(t) // the journal may hold it even so: the outcome can be unknown
 		return Task{}, nil, unavailable(err)
 	}
 	b.m.tasks.WithLabelValues("opened").Inc()
@@ -63,9 +62,18 @@ func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Ta
 	}
 	ticket, err := b.issueTicket(ctx, t.ID)
 	if err != nil {
+		b.abandon(t)
 		return Task{}, nil, err
 	}
 	return t, &ticket, nil
+}
+
+// neverHandedOut is why a task ended whose id nobody was told.
+const neverHandedOut = "never handed out"
+
+// abandon ends a task that nobody will know of: it must not stay open.
+func (b *Broker) abandon(t Task) {
+	b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseStopped, By: self, Reason: neverHandedOut, At: t.OpenedAt})
 }
 
 // due is the next moment a task must be looked at.
@@ -86,6 +94,7 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 	var what string
 	l := b.cfg.Limits
 	_, knownAttestor := b.cfg.Attestors[s.Expect.Attestor]
+	ofPeople := b.people[s.Expect.Attestor]
 	switch {
 	case s.Name == "" || utf8.RuneCountInString(s.Name) > 80 || !jose.Plain(s.Name):
 		what = "name must be 1 to 80 printable characters"
@@ -106,6 +115,8 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 		what = "at most 32 labels"
 	case !knownAttestor:
 		what = "sandbox.attestor is not configured here"
+	case ofPeople:
+		what = "sandbox.attestor recognises principals; configure another one, with another audience, for sandboxes"
 	}
 	if what == "" {
 		what = checkLabels(s.Labels)
@@ -160,7 +171,7 @@ func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (T
 func (b *Broker) issueTicket(ctx context.Context, taskID string) (Ticket, error) {
 	text, hash := enroll.NewTicket()
 	until := b.now().Add(b.cfg.Limits.TicketTTL)
-	if err := b.cfg.Ledger.Put(ctx, "tkt:"+hash, taskID, until); err != nil {
+	if err := b.putTicket(ctx, hash, taskID, until); err != nil {
 		return Ticket{}, unavailable(err)
 	}
 	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
@@ -171,9 +182,10 @@ func (b *Broker) issueTicket(ctx context.Context, taskID string) (Ticket, error)
 	return Ticket{Ticket: provider.NewSecret(text), ExpiresAt: until}, nil
 }
 
-// Beat is a runner's sign of life.
+// Beat is a runner's sign of life. It needs no journal: a runner that is alive must
+// not lose its tasks because the journal is not.
 func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, error) {
-	t, err := b.mine(ctx, who, false, taskID)
+	t, err := b.mineSoon(ctx, who, false, taskID)
 	if err != nil {
 		return Task{}, err
 	}
@@ -181,7 +193,7 @@ func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, 
 		return Task{}, closedError()
 	}
 	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Due: t.due(b.now())})
-	return live.Task, taskError(err)
+	return live.Task, ledgerError(err)
 }
 
 // PauseTask stops minting; live tokens stay.
@@ -202,23 +214,48 @@ func (b *Broker) move(ctx context.Context, who Principal, taskID string, to Task
 	if utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Task{}, E(Invalid, "reason must be at most 500 printable characters.", nil)
 	}
-	kind := audit.TaskPaused
-	if to == TaskOpen {
-		kind = audit.TaskResumed
+	if t.State == TaskClosed {
+		return Task{}, closedError()
 	}
-	now := b.now()
-	err = b.cfg.Journal.Append(ctx, Record{
-		MoveTask: &TaskMove{ID: taskID, State: to, Reason: reason, By: who.ID, At: now},
-		Entries:  []audit.Entry{b.taskEntry(kind, who.ID, taskID, map[string]string{"reason": reason})},
-	})
-	if err != nil {
-		return Task{}, taskError(err)
-	}
-	if _, _, err := b.cfg.Ledger.SetState(ctx, taskID, to, now, b.keep(t)); err != nil {
-		return Task{}, taskError(err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := b.setPaused(ctx, who, t, to, reason); err != nil {
+		return Task{}, err
 	}
 	t.State, t.Reason = to, reason
 	return t, nil
+}
+
+// setPaused makes a pause true in the ledger first and a resume on the record
+// first, and then looks again, so that of a pause and a resume at the same moment
+// the record and the ledger never disagree on the open side.
+func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, to TaskState, reason string) error {
+	now := b.now()
+	ledger := func(s TaskState) error {
+		_, _, err := b.cfg.Ledger.SetState(ctx, t.ID, s, now, b.keep(t))
+		return ledgerError(err)
+	}
+	kind := audit.TaskResumed
+	if to == TaskPaused {
+		kind = audit.TaskPaused
+		if err := ledger(to); err != nil {
+			return err
+		}
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{
+		MoveTask: &TaskMove{ID: t.ID, State: to, Reason: reason, By: who.ID, At: now},
+		Entries:  []audit.Entry{b.taskEntry(kind, who.ID, t.ID, map[string]string{"reason": reason})},
+	}); err != nil {
+		return taskError(err)
+	}
+	if err := ledger(to); err != nil || to == TaskPaused {
+		return err
+	}
+	again, err := b.taskByID(ctx, t.ID)
+	if err == nil && again.State == TaskPaused {
+		return ledger(TaskPaused)
+	}
+	return err
 }
 
 // TaintTask adds to what a task has read from sources that others write. Policy
@@ -234,12 +271,19 @@ func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, so
 	if t.State == TaskClosed {
 		return Task{}, closedError()
 	}
+	// In force first, then on the record, whatever the caller does meanwhile: a
+	// taint that policy does not see is worse than one the record lacks.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources})
+	if err != nil {
+		return Task{}, ledgerError(err)
+	}
 	err = b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{b.taskEntry(audit.TaskTainted, who.ID, taskID, taint{sources})}})
 	if err != nil {
 		return Task{}, unavailable(err)
 	}
-	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources})
-	return live.Task, taskError(err)
+	return live.Task, nil
 }
 
 // taint is the data of an audit.TaskTainted entry; a refill reads it back.
@@ -280,6 +324,15 @@ func notFoundTask() *Error { return E(NotFound, "There is no such task.", nil) }
 
 func closedError() *Error {
 	return E(Conflict, "The task is complete. Nothing of it is alive and nothing mints for it again.", ErrTaskClosed)
+}
+
+// ledgerError is taskError for a task that the journal knows: when the ledger does
+// not, it has lost it.
+func ledgerError(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return unavailable(errors.Join(ErrLost, err))
+	}
+	return taskError(err)
 }
 
 // taskError translates the sentinels of the stores.

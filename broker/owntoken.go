@@ -60,10 +60,15 @@ func (b *Broker) verifyOwn(token, audience string) (*ownToken, error) {
 	return t, nil
 }
 
+// replicaSkew is how far the clocks of replicas may differ: a token that another
+// one has just issued is not from the future. Its end is verifyOwn's to check.
+const replicaSkew = 10 * time.Second
+
 func (b *Broker) parseOwn(token string, now time.Time) (*ownToken, error) {
 	c, err := jose.Verify(token, jose.Profile{
 		Types: []string{"at+jwt"}, Algs: []jose.Alg{jose.ES256, jose.EdDSA, jose.Ed25519, jose.RS256},
 		Issuer: b.cfg.Issuer, AnyAudience: true, MaxLifetime: max(b.cfg.Limits.MaxTTL, b.cfg.Limits.PrincipalTTL) + time.Minute,
+		Leeway: replicaSkew,
 	}, b.cfg.Keys.KeySource(now), now)
 	if err != nil {
 		if !errors.Is(err, jose.ErrToken) {

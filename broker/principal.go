@@ -121,6 +121,13 @@ func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key
 	if c.ID == "" {
 		return E(Unauthenticated, "The client assertion needs a jti.", nil)
 	}
+	made := c.IssuedAt
+	if made.IsZero() { // no later than this
+		made = c.Expiry.Add(-assertionLife - skew)
+	}
+	if made.Unix() < b.since.Load() {
+		return E(Unauthenticated, "The client assertion is older than the memory of the broker, which has just started. Sign a new one.", nil)
+	}
 	_, err = b.cfg.Ledger.Admit(ctx, Admission{Claims: []Claim{{
 		Key: "ca:" + hashOf(sub, c.ID), Value: "1", Until: c.Expiry.Add(skew),
 	}}})
@@ -158,21 +165,24 @@ func (b *Broker) PrincipalToken(ctx context.Context, assertion string, p Possess
 	if err != nil {
 		return Token{}, err
 	}
-	return b.apiToken(ctx, who, p, "private_key_jwt")
+	return b.apiToken(ctx, who, p, "private_key_jwt", time.Time{})
 }
 
-// PrincipalExchange issues the same for a person's ID token (RFC 8693).
+// PrincipalExchange issues the same for a person's ID token (RFC 8693). It lives no
+// longer than the ID token does (I4).
 func (b *Broker) PrincipalExchange(ctx context.Context, idToken string, p Possession) (Token, error) {
-	who, err := b.personOf(ctx, idToken, p)
+	who, until, err := b.personOf(ctx, idToken, p)
 	if err != nil {
 		return Token{}, err
 	}
-	return b.apiToken(ctx, who, p, "id_token")
+	return b.apiToken(ctx, who, p, "id_token", until)
 }
 
 // personOf asks every attestor that a principal is matched by. Which one issued
-// the token is never read from the token itself.
-func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Principal, error) {
+// the token is never read from the token itself. Nothing is kept of a token that
+// is nobody's here.
+func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Principal, time.Time, error) {
+	none := time.Time{}
 	asked := map[string]bool{}
 	for _, cfg := range b.cfg.Principals {
 		if cfg.Match == nil || asked[cfg.Match.Attestor] {
@@ -181,28 +191,34 @@ func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Pr
 		asked[cfg.Match.Attestor] = true
 		a, known := b.cfg.Attestors[cfg.Match.Attestor]
 		if !known {
-			return Principal{}, unavailable(fmt.Errorf("principal %q: no attestor %q", cfg.ID, cfg.Match.Attestor))
+			return Principal{}, none, unavailable(fmt.Errorf("principal %q: no attestor %q", cfg.ID, cfg.Match.Attestor))
 		}
 		id, err := a.Attest(ctx, attest.Evidence{Attestor: cfg.Match.Attestor, Document: []byte(idToken), Key: p.Key})
 		if errors.Is(err, attest.ErrRejected) {
 			continue
 		}
 		if err != nil {
-			return Principal{}, unavailable(err)
+			return Principal{}, none, unavailable(err)
 		}
-		if err := b.claimEvidence(ctx, id, p.Key.JKT); err != nil {
-			return Principal{}, err
+		if id.Key != "" && id.Key != p.Key.JKT {
+			continue // bound to another key
 		}
-		for _, cand := range b.cfg.Principals {
-			if cand.Match != nil && cand.Match.Attestor == id.Attestor && attest.SelectorMatch(cand.Match.Selectors, id) == nil {
-				return cand.Principal, nil
-			}
+		is := slices.DeleteFunc(slices.Clone(b.cfg.Principals), func(c PrincipalConfig) bool {
+			return c.Match == nil || c.Match.Attestor != id.Attestor || attest.SelectorMatch(c.Match.Selectors, id) != nil
+		})
+		switch len(is) {
+		case 0:
+			continue
+		case 1:
+			return is[0].Principal, id.NotAfter, b.claimEvidence(ctx, id, p.Key.JKT)
 		}
+		return Principal{}, none, E(Invalid, "The subject token matches more than one principal. Ask the operator.", nil)
 	}
-	return Principal{}, E(Invalid, "The subject token is not of a person known here.", nil)
+	return Principal{}, none, E(Invalid, "The subject token is not of a person known here.", nil)
 }
 
-func (b *Broker) apiToken(ctx context.Context, who Principal, p Possession, method string) (Token, error) {
+// apiToken issues a token for the API, until the evidence for it ends, if it does.
+func (b *Broker) apiToken(ctx context.Context, who Principal, p Possession, method string, until time.Time) (Token, error) {
 	if err := b.claimProof(ctx, p); err != nil {
 		return Token{}, err
 	}
@@ -212,7 +228,10 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, p Possession, meth
 		return Token{}, E(InvalidProof, "Send a DPoP proof: tokens for this principal are bound to a key.", nil)
 	}
 	now := b.now()
-	exp := now.Add(b.cfg.Limits.PrincipalTTL).Truncate(time.Second)
+	exp := earliest(now.Add(b.cfg.Limits.PrincipalTTL), until).Truncate(time.Second)
+	if exp.Sub(now) < time.Second {
+		return Token{}, E(Invalid, "Less than a second is left of the subject token.", nil)
+	}
 	roles := make([]string, len(who.Roles))
 	for i, r := range who.Roles {
 		roles[i] = string(r)
@@ -252,6 +271,9 @@ func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possessi
 	if !known {
 		return Principal{}, E(Unauthenticated, "This principal is no longer known here.", nil)
 	}
+	if b.tombs.has(t.id, b.now()) {
+		return Principal{}, E(Unauthenticated, "The token is revoked.", nil)
+	}
 	if err := t.boundTo(p); err != nil {
 		return Principal{}, err
 	}
@@ -264,5 +286,8 @@ func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possessi
 		who.doubt = e.Cause
 		return who, nil
 	}
-	return who, err
+	if err != nil {
+		return Principal{}, err
+	}
+	return who, nil
 }

@@ -104,29 +104,45 @@ func (b *Broker) RevokeLease(ctx context.Context, who Principal, id, reason stri
 }
 
 // endLease refuses a credential from now on: here and in the ledger first, then
-// on the record. Ending what is dead already is no error.
+// on the record. Ending what is dead already is no error, and finishes an earlier
+// end that a store had not taken. What fails is owed.
 func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Lease, error) {
-	if l.State != LeaseLive && l.State != LeaseIntent {
-		return l, nil
+	ended := l.State == LeaseRevoked || l.State == LeaseRevoking
+	if l.Cause != "" || !b.now().Before(l.ExpiresAt) || !ended && l.State != LeaseLive && l.State != LeaseIntent {
+		b.paidLease(l.ID)
+		return l, nil // dead with its task, or by itself
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	now := b.now()
 	b.tombs.add(l.ID, l.ExpiresAt)
-	_, lerr := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, now)
-	e := b.taskEntry(audit.LeaseRevoked, by, l.TaskID, map[string]string{"reason": reason})
-	e.LeaseID = l.ID
-	jerr := b.cfg.Journal.Append(ctx, Record{
-		EndLease: &LeaseEnd{ID: l.ID, State: LeaseRevoked, By: by, At: now}, Entries: []audit.Entry{e},
-	})
-	if errors.Is(jerr, ErrDone) {
-		jerr = nil
+	live := LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}
+	_, lerr := b.cfg.Ledger.EndLease(ctx, live, now)
+	var jerr error
+	if !ended {
+		e := b.taskEntry(audit.LeaseRevoked, by, l.TaskID, map[string]string{"reason": reason})
+		e.LeaseID = l.ID
+		rec := Record{EndLease: &LeaseEnd{ID: l.ID, State: LeaseRevoked, By: by, At: now}, Entries: []audit.Entry{e}}
+		if l.TaskID == l.ID { // a token for the API is no lease
+			rec.EndLease, rec.Entries[0].TaskID = nil, ""
+		}
+		jerr = b.cfg.Journal.Append(ctx, rec)
+		if errors.Is(jerr, ErrDone) || errors.Is(jerr, ErrNotFound) {
+			jerr = nil // ended before, or signed and never recorded: nobody has it
+		}
+	}
+	if lerr == nil && jerr == nil { // once more, as in tryClose
+		_, lerr = b.cfg.Ledger.EndLease(ctx, live, now)
 	}
 	if err := errors.Join(lerr, jerr); err != nil {
+		b.oweLease(owedLease{l, by, reason})
 		return l, &Error{Kind: Unavailable, Cause: err, RetryAfter: 2 * time.Second,
-			Public: "The revocation could not be recorded everywhere yet. The token is refused here; ask again to confirm."}
+			Public: "The revocation could not be recorded everywhere yet. The token is refused here, and the broker goes on trying. Ask again to confirm."}
 	}
-	l.State, l.RevokedAt, l.RevokedBy = LeaseRevoked, now, by
+	b.paidLease(l.ID)
+	if !ended {
+		l.State, l.RevokedAt, l.RevokedBy = LeaseRevoked, now, by
+	}
 	return l, nil
 }
 

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -19,6 +21,10 @@ func (b *Broker) entry(kind, actor string, data any) audit.Entry {
 		raw, err := json.Marshal(data)
 		if err != nil { // a programming error: the line is worth more than its data
 			raw, _ = json.Marshal(map[string]string{"unencodable": err.Error()})
+		}
+		if len(raw) > audit.MaxData { // whoever asks for very much must not stay off the record by it
+			sum := sha256.Sum256(raw)
+			raw, _ = json.Marshal(map[string]any{"omitted_bytes": len(raw), "omitted_sha256": hex.EncodeToString(sum[:])})
 		}
 		e.Data = raw
 	}

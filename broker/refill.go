@@ -17,12 +17,19 @@ import (
 // adds, so that replicas may refill the same ledger at the same time.
 func (b *Broker) refill(ctx context.Context) error {
 	b.down.Store(true)
-	if err := b.cfg.Ledger.Check(ctx); err != nil && !errors.Is(err, ErrLost) {
+	now := b.now()
+	if err := b.cfg.Ledger.Check(ctx); errors.Is(err, ErrLost) {
+		if err := b.forget(ctx, now); err != nil {
+			return err
+		}
+	} else if err != nil {
 		return err
 	}
-	now := b.now()
 	closed, err := b.refillClosed(ctx, now)
 	if err != nil {
+		return err
+	}
+	if err := b.refillAPI(ctx, now); err != nil {
 		return err
 	}
 	ended, err := b.refillLeases(ctx, LeaseFilter{State: LeaseRevoked, From: now.Add(-b.cfg.Limits.MaxTTL)}, func(l Lease) error {
@@ -37,6 +44,9 @@ func (b *Broker) refill(ctx context.Context) error {
 	}
 	open, err := b.refillOpen(ctx, now)
 	if err != nil {
+		return err
+	}
+	if err := b.refillSuspects(ctx, now); err != nil {
 		return err
 	}
 	live, err := b.refillLeases(ctx, LeaseFilter{State: LeaseLive}, func(l Lease) error {
@@ -96,6 +106,58 @@ func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
 		return nil
 	})
 	return n, err
+}
+
+// forget notes that the ledger lost the proofs it had seen, if there was ever
+// anybody to use one: an empty journal has no past.
+func (b *Broker) forget(ctx context.Context, now time.Time) error {
+	heads, err := b.cfg.Journal.Heads(ctx)
+	if err == nil && len(heads) > 0 {
+		b.since.Store(now.Unix())
+	}
+	return err
+}
+
+// refillSuspects finishes what a process that died between an approver's verdict
+// "suspicious" and the end of the task left undone.
+func (b *Broker) refillSuspects(ctx context.Context, now time.Time) error {
+	f := RequestFilter{State: RequestDenied, Since: now.Add(-b.cfg.Limits.MaxTaskTTL), Page: Page{Limit: 1000}}
+	for {
+		rs, err := b.cfg.Desk.Requests(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, r := range rs {
+			if r.Code != Suspicious {
+				continue
+			}
+			ts, err := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{r.TaskID}, Open: true})
+			if err != nil {
+				return err
+			}
+			if len(ts) == 1 {
+				b.owe(suspicion(r, now))
+			}
+		}
+		if len(rs) < f.Page.Limit {
+			return nil
+		}
+		f.Page.After = rs[len(rs)-1].ID
+	}
+}
+
+// refillAPI remembers again which tokens for the API were revoked: they are of no
+// task and no lease.
+func (b *Broker) refillAPI(ctx context.Context, now time.Time) error {
+	for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{Kind: audit.LeaseRevoked, From: now.Add(-b.cfg.Limits.PrincipalTTL)}) {
+		if err != nil {
+			return err
+		}
+		if e.TaskID == "" {
+			b.tombs.add(e.LeaseID, e.At.Add(b.cfg.Limits.PrincipalTTL))
+		}
+	}
+	return nil
 }
 
 // records counts again, from the audit chain, what policy holds against tasks:

@@ -15,10 +15,19 @@ import (
 // checkpoints. It returns when ctx is done.
 func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	var ends errgroup.Group
+	ends.SetLimit(maxEnding)
 	g.Go(func() error { return b.follow(ctx) })
-	g.Go(func() error { return every(ctx, time.Second, b.tick) })
+	// Each promise is kept on its own: a store that hangs holds up only those that
+	// need it.
+	for _, keep := range []func(context.Context){
+		b.watch, b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.expireRequests,
+	} {
+		g.Go(func() error { return every(ctx, time.Second, keep) })
+	}
+	g.Go(func() error { return every(ctx, time.Minute, func(context.Context) { b.tombs.sweep(b.now()) }) })
 	g.Go(func() error { return every(ctx, b.cfg.Limits.Checkpoint, b.checkpoint) })
-	err := g.Wait()
+	err := errors.Join(g.Wait(), ends.Wait())
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
@@ -48,15 +57,12 @@ func (b *Broker) checkpoint(ctx context.Context) {
 	}
 }
 
-// tick is one round of the janitor. Each part stands alone: a failing one must
-// not keep the others from running.
-func (b *Broker) tick(ctx context.Context) {
-	b.watch(ctx)
-	b.payOwed(ctx)
-	b.closeDue(ctx)
-	b.expireRequests(ctx)
-	b.tombs.sweep(b.now())
-}
+const (
+	// maxEnding bounds the ends that are under way at one time.
+	maxEnding = 500
+	// refillTime bounds one refill of the ledger.
+	refillTime = 5 * time.Minute
+)
 
 // watch closes the doors while the ledger is incomplete and opens them when it
 // is refilled (I6).
@@ -70,37 +76,51 @@ func (b *Broker) watch(ctx context.Context) {
 	if err != nil && !errors.Is(err, ErrLost) {
 		return // unreachable: every call fails by itself, and nothing was lost yet
 	}
+	if err != nil {
+		b.since.Store(b.now().Unix())
+	}
 	if !b.down.Swap(true) {
 		b.cfg.Logger.ErrorContext(ctx, "the ledger lost data; refilling it from the journal")
 		b.note(ctx, b.entry(audit.LedgerLost, self, nil))
 	}
-	fill, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+	fill, stop := context.WithTimeout(context.WithoutCancel(ctx), refillTime)
 	defer stop()
 	if err := b.refill(fill); err != nil {
 		b.cfg.Logger.ErrorContext(ctx, "the ledger could not be refilled; nothing mints until it is", "error", err)
 	}
 }
 
-// closeDue ends tasks whose deadline passed or whose runner went silent.
-func (b *Broker) closeDue(ctx context.Context) {
-	now := b.now()
-	ids, err := b.cfg.Ledger.Due(ctx, now, now.Add(30*time.Second), 100)
-	if err != nil {
-		b.cfg.Logger.WarnContext(ctx, "tasks that are due could not be read", "error", err)
-		return
+// closeDue ends tasks whose deadline passed or whose runner went silent, all of
+// them: it does not wait for the journal, which each end waits for by itself.
+func (b *Broker) closeDue(ctx context.Context, ends *errgroup.Group) {
+	const batch = 100
+	for ctx.Err() == nil {
+		now := b.now()
+		ids, err := b.cfg.Ledger.Due(ctx, now, now.Add(30*time.Second), batch)
+		if err != nil {
+			b.cfg.Logger.WarnContext(ctx, "tasks that are due could not be read", "error", err)
+			return
+		}
+		for _, id := range ids {
+			ends.Go(func() error { b.closeIfDue(ctx, id, now); return nil })
+		}
+		if len(ids) < batch {
+			return
+		}
 	}
-	for _, id := range ids {
-		live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: id})
-		if err != nil || live.State == TaskClosed || now.Before(live.Due) {
-			continue // ended or beaten meanwhile
-		}
-		cause := CauseHeartbeat
-		if !now.Before(live.Deadline) {
-			cause = CauseDeadline
-		}
-		if _, err := b.close(ctx, id, TaskMove{Cause: cause, By: self}); err != nil {
-			b.cfg.Logger.WarnContext(ctx, "a task that is due could not be ended yet", "task_id", id, "error", err)
-		}
+}
+
+func (b *Broker) closeIfDue(ctx context.Context, id string, now time.Time) {
+	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: id})
+	if err != nil || live.State == TaskClosed || now.Before(live.Due) {
+		return // ended or beaten meanwhile
+	}
+	cause := CauseHeartbeat
+	if !now.Before(live.Deadline) {
+		cause = CauseDeadline
+	}
+	if _, err := b.close(ctx, id, TaskMove{Cause: cause, By: self}); err != nil {
+		b.cfg.Logger.WarnContext(ctx, "a task that is due could not be ended yet", "task_id", id, "error", err)
 	}
 }
 
@@ -161,14 +181,14 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 	_, journal := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{"none"}})
 	_, _, _, key := b.cfg.Keys.Signer(b.now())
 	b.owedMu.Lock()
-	owed := len(b.owed)
+	owed := len(b.owed) + len(b.owedLeases)
 	b.owedMu.Unlock()
 	out := []Dependency{
 		{Name: "ledger", Err: ledger}, {Name: "journal", Err: journal}, {Name: "signing_key", Err: key},
 		{Name: "policy", Detail: b.PolicyVersion()},
 	}
 	if owed > 0 {
-		out = append(out, Dependency{Name: "owed_closings", Err: errors.New("ends of tasks are owed"), Detail: "the broker goes on trying"})
+		out = append(out, Dependency{Name: "owed_closings", Err: errors.New("ends of tasks or credentials are owed"), Detail: "the broker goes on trying"})
 	}
 	return out
 }

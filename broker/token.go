@@ -39,7 +39,7 @@ func (b *Broker) Token(ctx context.Context, r TokenRequest) (Token, error) {
 }
 
 func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
-	a, err := b.ask(ctx, r.Subject, r.Possession)
+	a, err := b.ask(ctx, mints, r.Subject, r.Possession)
 	if err != nil {
 		return Token{}, err
 	}
@@ -142,7 +142,7 @@ func (b *Broker) query(w want) policy.Query {
 		},
 		Task: policy.Task{
 			ID: w.live.ID, Kind: w.live.Kind, Owner: w.live.Owner, Labels: w.live.Labels,
-			Age: b.now().Sub(w.live.OpenedAt).Truncate(time.Second),
+			Age: max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
 		},
 		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: "token",
 		Record: policy.Record{Denials: w.live.Denials, Violations: w.live.Violations},
@@ -229,6 +229,12 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if err := b.record(ctx, lease, d, w.live.Caps.Leases); err != nil {
 		return Token{}, err
 	}
+	if w.parent != nil {
+		// Revoked while it was narrowed: nothing is born of it any more.
+		if alive, err := b.alive(ctx, w.live.ID, w.parent.id); err != nil || !alive {
+			return Token{}, b.undelivered(context.WithoutCancel(ctx), lease, errors.Join(err, ErrDone))
+		}
+	}
 	out := Token{Token: cred.Token, Type: cred.Type, ExpiresIn: Seconds(exp.Unix() - now.Unix()), Scopes: set, LeaseID: lease.ID, RequestID: d.requestID}
 	if w.details {
 		out.Details = scopes.DetailsOf(set)
@@ -280,6 +286,8 @@ func (b *Broker) undelivered(ctx context.Context, l Lease, cause error) error {
 	switch {
 	case cause == nil, errors.Is(cause, ErrTaskClosed), errors.Is(cause, ErrNotFound):
 		return E(InvalidGrant, "The task was completed meanwhile. Nothing was issued.", cause)
+	case errors.Is(cause, ErrDone):
+		return E(InvalidGrant, "The token to be narrowed was revoked meanwhile. Nothing was issued.", cause)
 	case errors.Is(cause, ErrTaskPaused):
 		return E(Denied, "The task is paused. Nothing mints until its runner resumes it.", cause)
 	case errors.Is(cause, ErrCap):

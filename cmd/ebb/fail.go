@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -50,7 +51,7 @@ func exitOf(err error) exit {
 	}
 	p, answered := errors.AsType[*client.Problem](err)
 	if !answered {
-		if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, context.DeadlineExceeded) {
+		if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, context.DeadlineExceeded) || distrusted(err) {
 			return exitUnavailable
 		}
 		return exitFailure
@@ -68,6 +69,12 @@ func exitOf(err error) exit {
 		return exitUnavailable
 	}
 	return exitFailure
+}
+
+// distrusted reports a server whose certificate was refused.
+func distrusted(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
 }
 
 // explain is an error for a person. What a server said is drawn, not obeyed;
@@ -96,6 +103,9 @@ func nextStep(err error, code exit) string {
 	}
 	if answered && p.Detail != "" {
 		return "" // the answer's own sentence says it
+	}
+	if distrusted(err) {
+		return "name the CA of ebb's certificate with --ca-file or EBB_CA_FILE; is --url what the certificate is for?"
 	}
 	switch code {
 	case exitUsage:

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,13 +37,31 @@ func TestScripts(t *testing.T) {
 			e.Setenv("EBB_LISTEN", "127.0.0.1:0")
 			e.Setenv("EBB_LIMITS_POLL_INTERVAL", "1s")
 			e.Setenv("EBB_LIMITS_CHECKPOINT", "1s")
+			for name, from := range counterparts {
+				e.Setenv(name, os.Getenv(from))
+			}
 			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			from, known := counterparts[cond]
+			if !known {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			there := os.Getenv(from) != ""
+			if !there && strings.Contains(os.Getenv("EBB_TEST_REQUIRE"), strings.ToLower(cond)) {
+				return false, fmt.Errorf("%s is required and not set", from)
+			}
+			return there, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready": ready, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
+			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup,
 		},
 	})
 }
+
+// counterparts are real servers that scripts use when they are named.
+var counterparts = map[string]string{"REDIS": "EBB_TEST_REDIS", "POSTGRES": "EBB_TEST_POSTGRES"}
 
 const patience = 20 * time.Second
 
@@ -75,7 +94,11 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	var text []byte
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		cmd := exec.CommandContext(ctx, filepath.Join(strings.Split(ts.Getenv("PATH"), ":")[0], args[1]), args[2:]...)
+		program := args[1]
+		if program == "ebb" {
+			program = filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], program)
+		}
+		cmd := exec.CommandContext(ctx, program, args[2:]...)
 		cmd.Dir = ts.MkAbs(".")
 		for _, name := range []string{"HOME", "PATH", "EBB_URL", "EBB_DATA_DIR"} {
 			if v := ts.Getenv(name); v != "" {
@@ -133,5 +156,12 @@ func codes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if fmt.Sprint(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// hup sends SIGHUP, which testscript's kill does not know, to what runs in the background.
+func hup(ts *testscript.TestScript, neg bool, args []string) {
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGHUP))
 	}
 }

@@ -38,7 +38,7 @@ func (c *cli) serve(ctx context.Context) error {
 		return err
 	}
 	log := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
-	tracer, stopTracer, err := c.newTracer(ctx)
+	tracer, stopTracer, err := c.newTracer(ctx, log)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -13,7 +15,7 @@ import (
 // newTracer exports traces over OTLP/HTTP when the standard OTEL_* variables
 // ask for it, and is nil otherwise. The exporter and the SDK read the other
 // OTEL_* variables (headers, sampler, resource) by themselves.
-func (c *cli) newTracer(ctx context.Context) (tp trace.TracerProvider, stop func(context.Context) error, err error) {
+func (c *cli) newTracer(ctx context.Context, log *slog.Logger) (tp trace.TracerProvider, stop func(context.Context) error, err error) {
 	none := func(context.Context) error { return nil }
 	exporter := c.env("OTEL_TRACES_EXPORTER")
 	addressed := c.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || c.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
@@ -27,6 +29,8 @@ func (c *cli) newTracer(ctx context.Context) (tp trace.TracerProvider, stop func
 	if err != nil {
 		return nil, none, usage("traces cannot be exported: "+err.Error(), "check the OTEL_EXPORTER_OTLP_* variables")
 	}
+	// What the SDK cannot export it tells a global handler; by default that prints beside the log.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces could not be exported", "error", err) }))
 	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp))
 	return p, p.Shutdown, nil
 }

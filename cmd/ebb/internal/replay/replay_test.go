@@ -1,0 +1,127 @@
+package replay_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker/audit"
+	"ebb/cmd/ebb/internal/replay"
+	"ebb/scopes/policy"
+)
+
+// export links entries as a store does and prints them as an export.
+func export(t *testing.T, entries ...audit.Entry) string {
+	t.Helper()
+	chain, err := audit.NewChain("ebb-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	at := time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
+	for i, e := range entries {
+		e.At = at.Add(time.Duration(i) * time.Second)
+		if err := chain.Link(&e); err != nil {
+			t.Fatal(err)
+		}
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	return b.String()
+}
+
+func entry(kind, data string, more ...string) audit.Entry {
+	e := audit.Entry{Kind: kind, Actor: "sbx_1", TaskID: "tsk_1", Data: json.RawMessage(data)}
+	if len(more) > 0 {
+		e.LeaseID = "lse_1"
+		e.RequestID = more[0]
+	}
+	return e
+}
+
+var day = []audit.Entry{
+	entry(audit.TaskOpened, `{"kind":"bugfix","owner":"bo","labels":{"team":"x"}}`),
+	entry(audit.SandboxEnrolled, `{"attestor":"enroll","class":"ticket","subject":"s"}`),
+	entry(audit.LeaseIssued, `{"scope":"orders:eu/1:read","exp":"2026-11-02T10:10:02Z","cnf":{"jkt":"x"},"tool":"cli"}`, ""),
+	entry(audit.RequestCreated, `{"scope":"orders:eu/1:write","ttl":600,"groups":["approvers"],"quorum":1,"facts":{"tool":"cli","would_allow":"","policy_version":"v1"}}`, "req_1"),
+	entry(audit.LeaseIssued, `{"scope":"orders:eu/1:write","exp":"2026-11-02T10:10:04Z"}`, "req_1"),
+	entry(audit.TokenDenied, `{"scope":"orders:eu/1:delete","policy":"v1","denied":"orders:eu/1:delete"}`),
+	entry(audit.TokenDenied, `{"scope":"orders:eu/9:read","why":"a cap"}`),
+	{Kind: audit.BrokerStopped, Actor: "ebb"},
+}
+
+func draft(t *testing.T, text string) *policy.Set {
+	t.Helper()
+	set, err := policy.Load(map[string][]byte{"draft.cedar": []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestReadAndReplay(t *testing.T) {
+	t.Parallel()
+	decisions, skipped, err := replay.Read(strings.NewReader(export(t, day...) + `{"checkpoint":{}}` + "\n"))
+	if err != nil || skipped != 0 || len(decisions) != 3 {
+		t.Fatalf("%d decisions, %d skipped, %v", len(decisions), skipped, err)
+	}
+	q := decisions[0].Recorded.Query
+	if q.Task.Kind != "bugfix" || q.Task.Labels["team"] != "x" || q.Sandbox.Evidence != "ticket" || q.TTL != 10*time.Minute || q.Task.Age != 2*time.Second || q.Tool != "cli" {
+		t.Errorf("got %+v", q)
+	}
+	same := `
+@id("r") permit (principal, action == Ebb::Action::"read", resource);
+@id("w") @ask("approvers") permit (principal, action == Ebb::Action::"write", resource);`
+	if changes := replay.Against(draft(t, same), decisions); len(changes) != 0 {
+		t.Errorf("the same policy changes %+v", changes)
+	}
+	for _, tt := range []struct {
+		name, text string
+		changes    int
+		wider      int
+	}{
+		{"wider", `@id("all") permit (principal, action, resource);`, 2, 2},
+		{"narrower", `@id("r") @max_ttl("1m") permit (principal, action == Ebb::Action::"read", resource);`, 2, 0},
+		{"by owner", `@id("r") permit (principal, action, resource) when { context.task.owner == "ann" };`, 2, 0},
+	} {
+		changes := replay.Against(draft(t, tt.text), decisions)
+		wider := 0
+		for _, c := range changes {
+			if c.Wider {
+				wider++
+			}
+		}
+		if len(changes) != tt.changes || wider != tt.wider {
+			t.Errorf("%s: %d changes, %d wider: %+v", tt.name, len(changes), wider, changes)
+		}
+	}
+}
+
+func TestReadHostile(t *testing.T) {
+	t.Parallel()
+	_, skipped, err := replay.Read(strings.NewReader(export(t, day[2:]...)))
+	if err != nil || skipped == 0 {
+		t.Errorf("a cut export: %d skipped, %v", skipped, err)
+	}
+	for _, text := range []string{"hello\n", "{}\n", strings.Repeat("x", 5<<20), export(t, entry(audit.LeaseIssued, `{"scope":7}`))} {
+		if _, _, err := replay.Read(strings.NewReader(text)); err == nil {
+			t.Errorf("%.20q is an export", text)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(`{"checkpoint":{}}`)
+	f.Add(fmt.Sprintf(`{"at":"2026-11-02T10:00:00.000Z","kind":"lease.issued","actor":"a","task_id":"t","writer":"w","seq":1,"prev":"","hash":"%064d"}`, 0))
+	f.Fuzz(func(t *testing.T, text string) {
+		decisions, _, err := replay.Read(strings.NewReader(text))
+		if err != nil && len(decisions) != 0 {
+			t.Error("an error and decisions")
+		}
+	})
+}

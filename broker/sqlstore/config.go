@@ -19,7 +19,8 @@ import (
 type Config struct {
 	// URL is sqlite:///absolute/path or postgres://user@host/database?... Required.
 	URL string
-	// MaxConns is how many connections may be open. Default 8, at least 2.
+	// MaxConns is how many connections may be open, beside 4 for exports. Default
+	// 8, at least 2.
 	MaxConns int
 	// Writer names this process run in the audit record. It must never have
 	// been used before. Default "ebb-" and random characters.

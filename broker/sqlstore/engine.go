@@ -10,6 +10,9 @@ import (
 	"ebb/migrations"
 )
 
+// streams is how many exports run at one time; the next one waits.
+const streams = 4
+
 // engine is an open database: handles to write and to read, and what the two
 // kinds do not have in common.
 type engine struct {
@@ -17,6 +20,7 @@ type engine struct {
 	name    string // for messages: no secret
 	writer  *sql.DB
 	reader  *sql.DB
+	stream  *sql.DB // for exports, which may be slow: they cannot starve reader
 	begin   string
 	tell    func(error) string // advice for an error of the driver, "" for none
 	lone    func(error) bool   // the error concerns one unit of a batch, the others may succeed without it
@@ -44,7 +48,7 @@ func openEngine(ctx context.Context, cfg Config, create bool) (*engine, error) {
 }
 
 func (e *engine) close() error {
-	return errors.Join(e.reader.Close(), e.writer.Close())
+	return errors.Join(e.stream.Close(), e.reader.Close(), e.writer.Close())
 }
 
 // explain adds where and what to do to an error of the driver.

@@ -48,7 +48,11 @@ func (s *Store) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[aud
 			yield(audit.Entry{}, fmt.Errorf("entries: %w", err))
 			return
 		}
-		rows, err := pool{s.engine}.query(ctx, text, args...)
+		from := s.engine.read()
+		if f.Limit == 0 || f.Limit > maxLimit {
+			from.db = s.engine.stream
+		}
+		rows, err := from.query(ctx, text, args...)
 		if err != nil {
 			yield(audit.Entry{}, fmt.Errorf("entries: %w", s.engine.explain(err)))
 			return
@@ -113,7 +117,7 @@ func entriesText(f broker.EntryFilter) (string, []any, error) {
 // Heads implements broker.Audit.
 func (s *Store) Heads(ctx context.Context) ([]audit.Entry, error) {
 	columns := "e." + strings.ReplaceAll(entryColumns, ", ", ", e.")
-	out, err := collect(ctx, pool{s.engine}, "SELECT "+columns+" FROM audit_writers w JOIN audit_entries e ON e.writer = w.writer "+
+	out, err := collect(ctx, s.engine.read(), "SELECT "+columns+" FROM audit_writers w JOIN audit_entries e ON e.writer = w.writer "+
 		"AND e.seq = (SELECT max(seq) FROM audit_entries WHERE writer = w.writer) ORDER BY w.started_at, w.writer", nil, scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("heads: %w", s.engine.explain(err))
@@ -123,7 +127,7 @@ func (s *Store) Heads(ctx context.Context) ([]audit.Entry, error) {
 
 // Checkpoints implements broker.Audit.
 func (s *Store) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
-	out, err := collect(ctx, pool{s.engine}, "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, func(row scan) (audit.Checkpoint, error) {
+	out, err := collect(ctx, s.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, func(row scan) (audit.Checkpoint, error) {
 		var c audit.Checkpoint
 		var at int64
 		var heads string

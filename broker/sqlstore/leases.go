@@ -83,7 +83,7 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 		", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, '') " +
 		"FROM (SELECT " + leaseColumns + " FROM leases l" + w.String() + order + limit + ") l " +
 		"LEFT JOIN tasks t ON t.id = l.task_id" + order
-	out, err := collect(ctx, pool{s.engine}, text, append([]any{now}, w.args...), scanLease)
+	out, err := collect(ctx, s.engine.read(), text, append([]any{now}, w.args...), scanLease)
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
 	}
@@ -101,7 +101,7 @@ func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) err
 	case broker.LeaseLive:
 		if f.Page.After == "" && !f.Page.Desc {
 			// Skip everything that expired before the first that did not: ids sort by time.
-			first, err := collect(ctx, pool{s.engine}, "SELECT coalesce(min(id || ''), '') FROM leases WHERE expires_at > ?", []any{now},
+			first, err := collect(ctx, s.engine.read(), "SELECT coalesce(min(id || ''), '') FROM leases WHERE expires_at > ?", []any{now},
 				func(row scan) (id string, err error) { return id, row(&id) })
 			if err != nil {
 				return err

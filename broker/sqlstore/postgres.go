@@ -44,7 +44,7 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 		taken: violates("leases_pkey"), forked: violates("audit_entries_pkey"), pipeline: pipeline,
 		name: fmt.Sprintf("postgres %s at %s", conf.Database, net.JoinHostPort(conf.Host, fmt.Sprint(conf.Port))),
 		// The committer has a handle of its own: readers can never take its connection.
-		writer: pgHandle(*conf, 1), reader: pgHandle(*conf, cfg.MaxConns-1),
+		writer: pgHandle(*conf, 1), reader: pgHandle(*conf, cfg.MaxConns-1), stream: pgHandle(*conf, streams),
 	}
 	if err := fitPostgres(ctx, e.writer); err != nil {
 		_ = e.close()

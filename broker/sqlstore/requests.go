@@ -36,7 +36,7 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
-	out, err := readRequests(ctx, pool{s.engine}, w.String()+order+limit, w.args)
+	out, err := readRequests(ctx, s.engine.read(), w.String()+order+limit, w.args)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", s.engine.explain(err))
 	}

@@ -14,10 +14,15 @@ type querier interface {
 }
 
 // pool reads outside of any transaction.
-type pool struct{ e *engine }
+type pool struct {
+	e  *engine
+	db *sql.DB
+}
+
+func (e *engine) read() pool { return pool{e, e.reader} }
 
 func (p pool) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	return p.e.reader.QueryContext(ctx, p.e.dialectText(text), args...)
+	return p.db.QueryContext(ctx, p.e.dialectText(text), args...)
 }
 
 // session is one connection with its prepared statements. Transactions are said

@@ -37,12 +37,15 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, begin: "BEGIN IMMEDIATE",
 		tell: tellSQLite, lone: loneSQLite, again: func(error) bool { return false },
 		taken: sqliteTaken("leases.id"), forked: sqliteTaken("audit_entries.writer")}
-	if e.writer, err = handle(path, "", 1); err != nil {
-		return nil, err
-	}
-	if e.reader, err = handle(path, "&_pragma=query_only(1)", cfg.MaxConns-1); err != nil {
-		_ = e.writer.Close()
-		return nil, err
+	const read = "&_pragma=query_only(1)"
+	for _, h := range []struct {
+		to    **sql.DB
+		more  string
+		conns int
+	}{{&e.writer, "", 1}, {&e.reader, read, cfg.MaxConns - 1}, {&e.stream, read, streams}} {
+		if *h.to, err = handle(path, h.more, h.conns); err != nil { // the DSN is refused; nothing is open yet
+			return nil, err
+		}
 	}
 	if err := enter(ctx, e.writer, create); err != nil {
 		_ = e.close()

@@ -31,7 +31,7 @@ func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, 
 	if err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
-	out, err := collect(ctx, pool{s.engine}, "SELECT "+taskColumns+" FROM tasks"+w.String()+order+limit, w.args, scanTask)
+	out, err := collect(ctx, s.engine.read(), "SELECT "+taskColumns+" FROM tasks"+w.String()+order+limit, w.args, scanTask)
 	if err != nil {
 		return nil, fmt.Errorf("tasks: %w", s.engine.explain(err))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -192,7 +193,8 @@ func checkpoints(t *journalTest) {
 	}
 }
 
-// A reader that stops early gives everything back.
+// A reader that stops early gives everything back, and one that takes its time
+// holds up nobody.
 func breakOff(t *journalTest) {
 	for range 100 {
 		t.openTask()
@@ -203,5 +205,14 @@ func breakOff(t *journalTest) {
 			break
 		}
 	}
-	t.openTask()
+	for range 4 {
+		next, stop := iter.Pull2(t.Journal.Entries(t.Context(), broker.EntryFilter{}))
+		defer stop()
+		if _, err, ok := next(); err != nil || !ok {
+			t.Fatalf("got %v, %v", err, ok)
+		}
+	}
+	task := t.openTask()
+	t.same("task", t.task(task.ID), task)
+	t.same("entries", len(t.entries(broker.EntryFilter{TaskID: task.ID, Limit: 10})), 1)
 }

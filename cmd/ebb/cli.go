@@ -97,7 +97,7 @@ const (
 func (c *cli) peer() (client.Config, error) {
 	url := c.url
 	if url == "" {
-		if text, err := os.ReadFile(filepath.Join(config.DataDir(c.environ), urlFile)); err == nil {
+		if text, err := os.ReadFile(filepath.Join(c.dataDir(), urlFile)); err == nil {
 			url = strings.TrimSpace(string(text))
 		}
 	}
@@ -137,7 +137,7 @@ func (c *cli) tlsConfig() (*tls.Config, error) {
 func (c *cli) operator(local string) (*client.Operator, error) {
 	path := c.keyFile
 	if path == "" {
-		path = filepath.Join(config.DataDir(c.environ), local)
+		path = c.keyPath(local)
 	}
 	f, err := keyfile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) && c.keyFile == "" {
@@ -164,6 +164,35 @@ func (c *cli) operator(local string) (*client.Operator, error) {
 // loadConfig reads the server's configuration.
 func (c *cli) loadConfig() (config.Config, error) {
 	return config.Load(config.Source{File: c.configFile, Environ: c.environ})
+}
+
+// checkConfig reads it and also asks every kind of attestor and provider what it
+// thinks of its part: all problems at once.
+func (c *cli) checkConfig() (config.Config, error) {
+	cfg, err := c.loadConfig()
+	ps, ok := errors.AsType[config.Problems](err)
+	if err != nil && !ok {
+		return cfg, err
+	}
+	more, err := kindProblems(cfg)
+	if err != nil {
+		return cfg, err
+	}
+	if ps = append(ps, more...); len(ps) > 0 {
+		return cfg, ps
+	}
+	return cfg, nil
+}
+
+// dataDir is the data directory of the ebb on this machine: that of --config
+// when it is given, so that all commands find the same keys.
+func (c *cli) dataDir() string {
+	if c.configFile != "" {
+		if cfg, err := c.loadConfig(); err == nil {
+			return cfg.DataDir
+		}
+	}
+	return config.DataDir(c.environ)
 }
 
 // printf writes to standard output.

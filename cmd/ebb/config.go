@@ -11,7 +11,7 @@ func newConfig(c *cli) *cobra.Command {
 		&cobra.Command{
 			Use: "check", Short: "Report every problem of the configuration (--config and EBB_ variables)", Args: cobra.NoArgs,
 			RunE: c.do(func(*cobra.Command, []string) error {
-				if _, err := c.loadConfig(); err != nil {
+				if _, err := c.checkConfig(); err != nil {
 					return err
 				}
 				c.printf("ok\n")

@@ -96,7 +96,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 		return err
 	}
 	d.http.Timeout = 5 * time.Second
-	if d.cfg, err = d.c.loadConfig(); err != nil {
+	if d.cfg, err = d.c.checkConfig(); err != nil {
 		ps, ok := errors.AsType[config.Problems](err)
 		if !ok {
 			return err
@@ -111,7 +111,8 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	d.signingKeys()
 	d.certificate()
 	d.policy()
-	d.kinds()
+	d.ok("attestors", "%d configured beside enroll", len(d.cfg.Attestors))
+	d.ok("providers", "%d configured", len(d.cfg.Providers))
 	d.journal(ctx)
 	d.ledger(ctx)
 	d.server(ctx)

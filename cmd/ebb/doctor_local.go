@@ -10,12 +10,9 @@ import (
 	"os"
 	"time"
 
-	"ebb/attest/jose"
 	"ebb/broker/keys"
-	"ebb/broker/memstore"
 	"ebb/cmd/ebb/internal/keyfile"
 	"ebb/scopes/policy"
-	"ebb/web/client"
 )
 
 // certWarning is how long before its end a certificate is warned about.
@@ -131,43 +128,4 @@ func (d *doctor) policy() {
 	default:
 		d.ok("policy", "%d policies load, %d tests pass", set.Len(), report.Passed)
 	}
-}
-
-// kinds makes every attestor and provider, which connects to nothing.
-func (d *doctor) kinds() {
-	issuer := d.cfg.PublicURL
-	if issuer == "" {
-		issuer = defaultURL
-	}
-	ring, err := passingRing(time.Now())
-	if err != nil {
-		d.failed("attestors", err, "")
-		return
-	}
-	ledger := memstore.New(memstore.Config{})
-	defer ledger.Close()
-	s := settings{Config: d.cfg, Log: quiet()}
-	if _, err := openAttestors(s, issuer, ring, ledger); err != nil {
-		d.failed("attestors", err, "correct the configuration")
-	} else {
-		d.ok("attestors", "%d configured beside enroll", len(d.cfg.Attestors))
-	}
-	if _, err := openProviders(d.cfg, issuer, ring); err != nil {
-		d.failed("providers", err, "correct the configuration")
-	} else {
-		d.ok("providers", "%d configured", len(d.cfg.Providers))
-	}
-}
-
-// passingRing is a ring that signs nothing: kinds want one to be made.
-func passingRing(now time.Time) (*keys.Ring, error) {
-	signer, err := client.NewKey(jose.ES256)
-	if err != nil {
-		return nil, err
-	}
-	key, err := keys.NewKey(signer, now, now, now.Add(time.Hour))
-	if err != nil {
-		return nil, err
-	}
-	return keys.NewRing(keys.Policy{}, make([]byte, 32), key)
 }

@@ -174,4 +174,4 @@ func (c *cli) localPublicKeys() ([]jose.Key, error) {
 }
 
 // keyPath is where a local key is.
-func (c *cli) keyPath(name string) string { return filepath.Join(config.DataDir(c.environ), name) }
+func (c *cli) keyPath(name string) string { return filepath.Join(c.dataDir(), name) }

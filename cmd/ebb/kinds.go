@@ -1,8 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"ebb/attest"
@@ -10,8 +15,10 @@ import (
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/keys"
+	"ebb/broker/memstore"
 	providers "ebb/broker/provider/all"
 	"ebb/cmd/ebb/internal/config"
+	"ebb/web/client"
 )
 
 // enrollKind is the attestor of tickets: the broker's own, and always there.
@@ -21,7 +28,7 @@ const enrollKind = "enroll"
 // connected to: an issuer that is down does not keep ebb from starting.
 func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Ledger) (map[string]attest.Attestor, error) {
 	list := s.Attestors
-	if len(list) == 0 || list[0].Name != enrollKind {
+	if !slices.ContainsFunc(list, func(a config.Attestor) bool { return a.Kind == enrollKind }) {
 		list = append([]config.Attestor{{Name: enrollKind, Kind: enrollKind}}, list...)
 	}
 	env := attestors.Env{
@@ -30,10 +37,13 @@ func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Led
 	}
 	out := map[string]attest.Attestor{}
 	var ps config.Problems
-	for i, a := range list {
+	for _, a := range list {
+		if a.Name == "" || a.Kind == "" {
+			continue // Load has said so
+		}
 		made, err := attestors.Open(a.Name, a.Kind, a.Config, env)
 		if err != nil {
-			ps = append(ps, config.Problem{Key: fmt.Sprintf("attestors[%d]", i), Where: a.Name, Wrong: err.Error(), Remedy: "correct its kind or config"})
+			ps = append(ps, config.Problem{Key: "attestors, " + a.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(attestors.Kinds(), ", ")})
 			continue
 		}
 		out[a.Name] = made
@@ -55,7 +65,10 @@ func openProviders(c config.Config, issuer string, ring *keys.Ring) (map[string]
 	}
 	out := map[string]broker.Provider{}
 	var ps config.Problems
-	for i, p := range list {
+	for _, p := range list {
+		if p.Name == "" || p.Kind == "" {
+			continue // Load has said so
+		}
 		var options map[string]any
 		if len(p.Config) > 0 {
 			if err := json.Unmarshal(p.Config, &options); err != nil {
@@ -64,7 +77,7 @@ func openProviders(c config.Config, issuer string, ring *keys.Ring) (map[string]
 		}
 		driver, err := providers.New(p.Kind, providers.Env{Issuer: issuer, Keys: ring}, options)
 		if err != nil {
-			ps = append(ps, config.Problem{Key: fmt.Sprintf("providers[%d]", i), Where: p.Name, Wrong: err.Error(), Remedy: "correct its kind or config"})
+			ps = append(ps, config.Problem{Key: "providers, " + p.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(providers.Kinds(), ", ")})
 			continue
 		}
 		out[p.Name] = broker.Provider{Driver: driver, Kind: p.Kind, Resource: p.Resource, MaxTTL: p.MaxTTL}
@@ -73,4 +86,39 @@ func openProviders(c config.Config, issuer string, ring *keys.Ring) (map[string]
 		return nil, ps
 	}
 	return out, nil
+}
+
+// kindProblems makes every attestor and provider and throws them away: nothing
+// is connected to.
+func kindProblems(c config.Config) (config.Problems, error) {
+	ring, err := passingRing(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	ledger := memstore.New(memstore.Config{})
+	issuer := cmp.Or(c.PublicURL, defaultURL)
+	_, aerr := openAttestors(settings{Config: c, Log: slog.New(slog.DiscardHandler)}, issuer, ring, ledger)
+	_, perr := openProviders(c, issuer, ring)
+	var ps config.Problems
+	for _, err := range []error{aerr, perr} {
+		if more, ok := errors.AsType[config.Problems](err); ok {
+			ps = append(ps, more...)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return ps, ledger.Close()
+}
+
+// passingRing is a ring that signs nothing: kinds want one to be made.
+func passingRing(now time.Time) (*keys.Ring, error) {
+	signer, err := client.NewKey(jose.ES256)
+	if err != nil {
+		return nil, err
+	}
+	key, err := keys.NewKey(signer, now, now, now.Add(time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	return keys.NewRing(keys.Policy{}, make([]byte, 32), key)
 }

@@ -33,7 +33,7 @@ from EBB_ variables, which win. Lists of mappings are YAML in a variable, too.
 }
 
 func (c *cli) serve(ctx context.Context) error {
-	cfg, err := c.loadConfig()
+	cfg, err := c.checkConfig()
 	if err != nil {
 		return err
 	}

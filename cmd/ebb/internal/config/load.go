@@ -19,7 +19,7 @@ type Source struct {
 
 // Load reads defaults, then the file, then the EBB_ variables, and checks the
 // result. The error is Problems, all of them, when the configuration is at
-// fault; the Config is then not usable.
+// fault; the Config then is what could be read, fit only to look for more.
 func Load(s Source) (Config, error) {
 	if s.File == "" {
 		return load("", nil, s.Environ)
@@ -52,7 +52,7 @@ func load(name string, text []byte, environ []string) (Config, error) {
 	environment(&c, environ, src, &ps)
 	c.check(environ, src, &ps)
 	if len(ps) > 0 {
-		return Config{}, ps
+		return c, ps
 	}
 	return c, nil
 }

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,7 +20,8 @@ const (
 // pipeline: most of what a call costs this process is its system calls. A call
 // that comes alone goes at once; nothing ever waits for company.
 type batcher struct {
-	exec func(ctx context.Context, cmds []redis.Cmder)
+	exec  func(ctx context.Context, cmds []redis.Cmder)
+	limit time.Duration // a call that waited longer for its turn is given up
 
 	mu      sync.Mutex
 	queue   []*call
@@ -26,14 +29,18 @@ type batcher struct {
 }
 
 type call struct {
-	cmds []redis.Cmder
-	done chan struct{}
+	cmds  []redis.Cmder
+	since time.Time
+	err   error
+	done  chan struct{}
 }
+
+var errBusy = errors.New("the server does not keep up")
 
 // do returns when cmds were executed, or ctx ended: then the commands must not
 // be looked at, because they may still be on their way.
 func (b *batcher) do(ctx context.Context, cmds []redis.Cmder) error {
-	c := &call{cmds: cmds, done: make(chan struct{})}
+	c := &call{cmds: cmds, since: time.Now(), done: make(chan struct{})}
 	b.mu.Lock()
 	b.queue = append(b.queue, c)
 	start := b.running < batches
@@ -46,7 +53,7 @@ func (b *batcher) do(ctx context.Context, cmds []redis.Cmder) error {
 	}
 	select {
 	case <-c.done:
-		return nil
+		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -71,6 +78,10 @@ func (b *batcher) run() {
 		b.mu.Unlock()
 		cmds = cmds[:0]
 		for _, c := range calls {
+			if time.Since(c.since) > b.limit {
+				c.err = errBusy
+				continue
+			}
 			cmds = append(cmds, c.cmds...)
 		}
 		b.exec(ctx, cmds)

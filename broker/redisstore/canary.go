@@ -89,13 +89,22 @@ func (s *Store) look(ctx context.Context, bird *canary) sighting {
 	return sighting{bird, bird.epoch, bird.count, redis.NewSliceCmd(ctx, canaryScript.args(1, s.keys.canary(bird.tag), s.guard.field)...)}
 }
 
-// birdOf finds the canary on the master of key. While the map of masters is
-// older than a change of the Cluster it may be another master's: then a loss is
-// noticed by the counters that Check raises, if at all.
+// birdOf finds the canary on the master of key. While the map of masters, which
+// Check renews, is older than a change of the Cluster it may be another master's:
+// then a loss is noticed by the counters that Check raises, if at all.
 func (s *Store) birdOf(ctx context.Context, key string) *canary {
-	at := 0
-	if s.cluster != nil {
-		if master, err := s.cluster.MasterForKey(ctx, key); err == nil {
+	if s.cluster == nil {
+		return s.guard.birds[0]
+	}
+	master, err := s.cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return s.guard.birds[0] // the command itself will meet that error
+	}
+	s.guard.mu.Lock()
+	at, known := s.guard.masters[master.Options().Addr]
+	s.guard.mu.Unlock()
+	if !known {
+		if _, err := s.flock(ctx); err == nil {
 			s.guard.mu.Lock()
 			at = s.guard.masters[master.Options().Addr]
 			s.guard.mu.Unlock()

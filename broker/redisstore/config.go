@@ -99,7 +99,7 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	}
 	s := &Store{cfg: c, keys: keys{c.Prefix}}
 	s.client, s.cluster = c.connect()
-	s.batcher = &batcher{exec: func(ctx context.Context, cmds []redis.Cmder) { s.pipeline(ctx, s.client, cmds) }}
+	s.batcher = &batcher{limit: c.Timeout, exec: func(ctx context.Context, cmds []redis.Cmder) { s.pipeline(ctx, s.client, cmds) }}
 	if s.cache, err = lru.New[recordKey, *record](c.CacheSize); err != nil {
 		return nil, fmt.Errorf("redis: cache: %w", err)
 	}

@@ -4,6 +4,7 @@
 //   - config.go   Config and New: how the server is reached
 //   - server.go   what is demanded of the server: version, no eviction
 //   - exec.go     scripts (EVALSHA, else EVAL), pipelines, WAIT
+//   - batch.go    calls that come at the same time travel together
 //   - scripts/    the Lua: every compound step is one script on one hash slot
 //   - keys.go     the names of keys
 //   - record.go   a task's encoding, and the cache of what seldom changes in it
@@ -28,7 +29,9 @@
 //	ebb:c:*  ebb:r:*  ebb:v:*  ebb:p:*    claims, rates, one-time values, paces
 //	ebb:canary:{..} hash    counters whose loss tells of a loss
 //
-// Nothing secret is stored: keys and values hold ids, hashes and public keys.
+// Nothing secret is stored: keys and values hold ids, hashes and public keys. An
+// ACL user needs ~ebb:* with +@read +@write +@scripting +@connection +wait +info
+// (or +config|get), in a Cluster also +cluster.
 //
 // # Clocks
 //

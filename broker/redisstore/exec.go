@@ -94,7 +94,7 @@ func (s *Store) runHot(ctx context.Context, cmds ...redis.Cmder) error {
 func (s *Store) runOn(ctx context.Context, c redis.UniversalClient, cmds ...redis.Cmder) error {
 	if len(cmds) == 1 {
 		_ = c.Process(ctx, cmds[0])
-	} else if len(cmds) > 1 {
+	} else {
 		s.pipeline(ctx, c, cmds)
 	}
 	return s.settle(ctx, c, cmds)
@@ -102,6 +102,9 @@ func (s *Store) runOn(ctx context.Context, c redis.UniversalClient, cmds ...redi
 
 // pipeline leaves the outcome in cmds.
 func (s *Store) pipeline(ctx context.Context, c redis.UniversalClient, cmds []redis.Cmder) {
+	if len(cmds) == 0 {
+		return
+	}
 	pipe := c.Pipeline()
 	_ = pipe.BatchProcess(ctx, cmds...)
 	_, _ = pipe.Exec(ctx)

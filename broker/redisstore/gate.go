@@ -71,44 +71,62 @@ func never(r broker.Rate) bool                 { return r.Limit <= 0 }
 
 // commands asks for everything at once, in a Cluster for each key by itself.
 func (q *admission) commands(ctx context.Context, s *Store) []redis.Cmder {
-	var cmds []redis.Cmder
-	var keys, params []any
-	claims, rates := 0, 0
-	flush := func() {
-		args := append(admitScript.args(len(keys), keys...), q.now, claims, rates)
-		cmd := redis.NewSliceCmd(ctx, append(args, params...)...)
-		q.sent, cmds = append(q.sent, cmd), append(cmds, cmd)
-		keys, params, claims, rates = nil, nil, 0, 0
-	}
-	next := func() {
-		if s.cluster != nil {
-			flush()
+	if s.cluster == nil {
+		q.ask(ctx, s, q.Claims, q.Rates, q.TaskID)
+	} else {
+		for i := range q.Claims {
+			q.ask(ctx, s, q.Claims[i:i+1], nil, "")
 		}
+		for i := range q.Rates {
+			q.ask(ctx, s, nil, q.Rates[i:i+1], "")
+		}
+		q.ask(ctx, s, nil, nil, q.TaskID)
 	}
-	for _, c := range q.Claims {
+	cmds := make([]redis.Cmder, len(q.sent))
+	for i, cmd := range q.sent {
+		cmds[i] = cmd
+	}
+	return cmds
+}
+
+// ask adds one run of the script, unless it would have no key.
+func (q *admission) ask(ctx context.Context, s *Store, claims []broker.Claim, rates []broker.Rate, task string) {
+	args := make([]any, 3, 7+3*len(claims)+4*len(rates))
+	nclaims, nrates := 0, 0
+	for _, c := range claims {
 		if !q.ended(c) {
-			keys, params = append(keys, s.keys.claim(c.Key)), append(params, q.text(c), ttl(c.Until.UnixMilli(), q.now, claimMargin))
-			claims++
-			next()
+			args = append(args, s.keys.claim(c.Key))
+			nclaims++
 		}
 	}
-	for _, r := range q.Rates {
+	for _, r := range rates {
+		if !never(r) {
+			args = append(args, s.keys.rate(r.Key))
+			nrates++
+		}
+	}
+	if task != "" {
+		args = append(args, s.keys.task(task))
+	}
+	keys := len(args) - 3
+	if keys == 0 {
+		return
+	}
+	args[0], args[1], args[2] = "evalsha", admitScript, keys
+	args = append(args, q.now, nclaims, nrates)
+	for _, c := range claims {
+		if !q.ended(c) {
+			args = append(args, q.text(c), ttl(c.Until.UnixMilli(), q.now, claimMargin))
+		}
+	}
+	for _, r := range rates {
 		if !never(r) {
 			step := (r.Per.Microseconds() + int64(r.Limit) - 1) / int64(r.Limit)
 			burst := step * int64(r.Limit)
-			keys, params = append(keys, s.keys.rate(r.Key)), append(params, step, burst, burst/1000+claimMargin.Milliseconds())
-			rates++
-			next()
+			args = append(args, step, burst, burst/1000+claimMargin.Milliseconds())
 		}
 	}
-	if q.TaskID != "" {
-		keys = append(keys, s.keys.task(q.TaskID))
-		next()
-	}
-	if len(keys) > 0 {
-		flush()
-	}
-	return cmds
+	q.sent = append(q.sent, redis.NewSliceCmd(ctx, args...))
 }
 
 // text is a claim as it is stored.
@@ -122,8 +140,12 @@ func (q *admission) text(c broker.Claim) string {
 // judge reads the answers in the order they were asked for.
 func (q *admission) judge() (head string, err error) {
 	var answers []any
-	for _, cmd := range q.sent {
-		answers = append(answers, cmd.Val()...)
+	if len(q.sent) == 1 {
+		answers = q.sent[0].Val()
+	} else {
+		for _, cmd := range q.sent {
+			answers = append(answers, cmd.Val()...)
+		}
 	}
 	next := func() (v any) {
 		if len(answers) > 0 {

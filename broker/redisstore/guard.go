@@ -35,6 +35,18 @@ func (s *Store) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	lost, err := s.lookAt(ctx, birds)
+	if err == nil && lost != nil && len(birds) < len(s.guard.birds) {
+		_, err = s.lookAt(ctx, s.guard.birds) // from here on Mark counts losses anew
+	}
+	if err != nil {
+		return err
+	}
+	return lost
+}
+
+// lookAt raises birds. lost is what is wrong with them.
+func (s *Store) lookAt(ctx context.Context, birds []*canary) (lost, err error) {
 	looks := make([]sighting, len(birds))
 	cmds := make([]redis.Cmder, len(birds))
 	for i, b := range birds {
@@ -46,19 +58,19 @@ func (s *Store) Check(ctx context.Context) error {
 		s.observe(l)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
 	for _, b := range birds {
 		switch {
 		case b.epoch == 0:
-			return fmt.Errorf("redis: the ledger was never marked complete: %w", broker.ErrLost)
+			return fmt.Errorf("redis: the ledger was never marked complete: %w", broker.ErrLost), nil
 		case b.lost:
-			return fmt.Errorf("redis: %w", broker.ErrLost)
+			return fmt.Errorf("redis: %w", broker.ErrLost), nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (s *Store) checkServersSometimes(ctx context.Context) error {

@@ -2,8 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"ebb/broker"
@@ -191,81 +189,6 @@ func taskKeep(t *ledgerTest) {
 	}
 }
 
-func taskTouch(t *ledgerTest) {
-	want := t.live(t.id("tsk", 1))
-	t.put(want)
-	touch := func(u broker.Touch) {
-		t.Helper()
-		got, err := t.l.Touch(t.ctx, want.ID, u)
-		t.want("Touch", err, nil)
-		t.same("result", got, want)
-		t.same("task", t.read(want.ID), want)
-	}
-	touch(broker.Touch{})
-	want.Denials = 1
-	touch(broker.Touch{Denials: 1})
-	want.Denials, want.Violations = 3, 5
-	touch(broker.Touch{Denials: 2, Violations: 5})
-	want.Due = t.in(90 * time.Second)
-	touch(broker.Touch{Due: want.Due.Add(500)})
-	want.Taint = []string{"a", "b"}
-	touch(broker.Touch{Taint: []string{"b", "a", "b"}})
-	want.Taint = []string{"a", "aa", "b"}
-	touch(broker.Touch{Taint: []string{"aa", "b"}})
-	want.Sandbox = sandbox(1, t.now())
-	touch(broker.Touch{Sandbox: sandbox(1, t.now())})
-	// The same sandbox attested again is the same sandbox; the first facts stay.
-	again := sandbox(1, t.in(time.Minute))
-	again.Selectors = nil
-	touch(broker.Touch{Sandbox: again})
-
-	for _, change := range []func(*broker.Sandbox){
-		func(s *broker.Sandbox) { s.JKT = "x" },
-		func(s *broker.Sandbox) { s.Subject = "x" },
-		func(s *broker.Sandbox) { s.Attestor = "x" },
-		func(s *broker.Sandbox) { s.ID = "x" },
-	} {
-		other := sandbox(1, t.now())
-		change(other)
-		_, err := t.l.Touch(t.ctx, want.ID, broker.Touch{Sandbox: other, Denials: 100, Taint: []string{"z"}, Due: t.in(time.Hour)})
-		t.want("Touch with another sandbox", err, broker.ErrClaimed)
-		t.same("task", t.read(want.ID), want)
-	}
-	_, err := t.l.Touch(t.ctx, t.id("tsk", 9), broker.Touch{Denials: 1})
-	t.want("Touch of an unknown task", err, broker.ErrNotFound)
-	want.State = broker.TaskPaused
-	_, _, err = t.l.SetState(t.ctx, want.ID, broker.TaskPaused, t.now(), t.keep())
-	t.want("SetState", err, nil)
-	want.Denials++
-	touch(broker.Touch{Denials: 1})
-	t.close(want.ID)
-	_, err = t.l.Touch(t.ctx, want.ID, broker.Touch{Denials: 1})
-	t.want("Touch of a closed task", err, broker.ErrTaskClosed)
-}
-
-func taskTouchRace(t *ledgerTest) {
-	id := t.task(1)
-	t.race(16, func(i int) (bool, error) {
-		_, err := t.l.Touch(t.ctx, id, broker.Touch{Denials: 1, Violations: 2, Taint: []string{fmt.Sprint(i % 4)}})
-		return true, err
-	})
-	got := t.read(id)
-	if got.Denials != 16 || got.Violations != 32 || len(got.Taint) != 4 {
-		t.Errorf("got %d, %d, %v, want 16, 32 and 4 taints", got.Denials, got.Violations, got.Taint)
-	}
-}
-
-func taskSandboxRace(t *ledgerTest) {
-	id := t.task(1)
-	wins := t.race(16, func(i int) (bool, error) {
-		_, err := t.l.Touch(t.ctx, id, broker.Touch{Sandbox: sandbox(i, t.now())})
-		return won(err, broker.ErrClaimed)
-	})
-	if wins != 1 {
-		t.Errorf("%d sandboxes won", wins)
-	}
-}
-
 func taskBadInput(t *ledgerTest) {
 	for _, l := range []broker.Live{{}, {Task: broker.Task{ID: "tsk_1"}}, {Task: broker.Task{ID: "tsk_1", State: "dead"}}, {Task: broker.Task{State: broker.TaskOpen}}} {
 		t.want("PutTask", t.l.PutTask(t.ctx, l, t.keep()), errAny)
@@ -277,105 +200,6 @@ func taskBadInput(t *ledgerTest) {
 	}
 	if got := t.read(id).State; got != broker.TaskOpen {
 		t.Errorf("state is %s", got)
-	}
-}
-
-func (t *ledgerTest) due(l broker.Ledger, hold time.Duration, want ...int) {
-	t.Helper()
-	got, err := l.Due(t.ctx, t.now(), t.in(hold), 100)
-	t.want("Due", err, nil)
-	slices.Sort(got)
-	var ids []string
-	for _, n := range want {
-		ids = append(ids, t.id("tsk", n))
-	}
-	if !slices.Equal(got, ids) {
-		t.Errorf("due are %v, want %v", got, ids)
-	}
-}
-
-func taskDue(t *ledgerTest) {
-	for i := range 5 {
-		l := t.live(t.id("tsk", i))
-		l.Due = t.in(time.Duration(i) * 10 * time.Second)
-		t.put(l)
-	}
-	never := t.live(t.id("tsk", 7))
-	never.Due = time.Time{}
-	t.put(never)
-	t.due(t.l, time.Minute, 0)
-	t.due(t.l, time.Minute)
-	t.clock.move(20 * time.Second)
-	_, _, err := t.l.SetState(t.ctx, t.id("tsk", 2), broker.TaskPaused, t.now(), t.keep())
-	t.want("SetState", err, nil)
-	got, err := t.l.Due(t.ctx, t.now(), t.in(time.Minute), 1)
-	t.want("Due", err, nil)
-	t.same("one of two", got, []string{t.id("tsk", 1)})
-	t.due(t.second(), time.Minute, 2)
-	// The takers died: what they held is due again.
-	t.clock.move(time.Minute)
-	t.due(t.l, time.Minute, 0, 1, 2, 3, 4)
-	t.close(t.id("tsk", 3))
-	t.clock.move(61 * time.Second)
-	t.due(t.l, time.Minute, 0, 1, 2, 4)
-}
-
-func taskDueMoves(t *ledgerTest) {
-	id := t.task(1) // due in 30 s
-	touch := func(d time.Duration) {
-		t.Helper()
-		_, err := t.l.Touch(t.ctx, id, broker.Touch{Due: t.in(d)})
-		t.want("Touch", err, nil)
-	}
-	touch(60 * time.Second)
-	t.clock.move(30 * time.Second)
-	t.due(t.l, time.Minute) // moved later
-	touch(10 * time.Second)
-	t.clock.move(10 * time.Second)
-	t.due(t.l, time.Minute, 1) // moved earlier
-	touch(20 * time.Second)
-	t.clock.move(20 * time.Second)
-	t.due(t.l, time.Minute, 1) // moved while held
-	t.put(t.live(id))
-	t.due(t.l, time.Minute) // putting again does not show it
-	t.clock.move(time.Minute)
-	t.due(t.l, time.Minute, 1)
-	_, err := t.l.Touch(t.ctx, id, broker.Touch{Denials: 1})
-	t.want("Touch", err, nil)
-	t.due(t.l, time.Minute) // another touch does not show it
-}
-
-func taskDueFencing(t *ledgerTest) {
-	for i := range 40 {
-		t.task(i)
-	}
-	t.clock.move(time.Minute)
-	other := t.second()
-	taken := make([]atomic.Int64, 40)
-	t.race(16, func(i int) (bool, error) {
-		l := t.l
-		if i%2 == 1 {
-			l = other
-		}
-		for range 4 {
-			ids, err := l.Due(t.ctx, t.now(), t.in(time.Minute), 3)
-			if err != nil {
-				return false, err
-			}
-			for _, id := range ids {
-				var n int
-				if _, err := fmt.Sscanf(id, "tsk_%x", &n); err != nil {
-					return false, err
-				}
-				taken[n].Add(1)
-			}
-		}
-		return true, nil
-	})
-	for n := range taken {
-		if got := taken[n].Load(); got != 1 {
-			t.Errorf("task %d was taken %d times", n, got)
-		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,8 +23,17 @@ import (
 	"ebb/web/client"
 )
 
-// benchServer starts an ebb in a process of its own, so that its memory and the
-// generator's are apart, and fills in how to reach it.
+// benched is an ebb in a process of its own, so that its memory and the
+// generator's are apart.
+type benched struct {
+	dir   string
+	args  []string
+	env   []string
+	child *exec.Cmd
+	ended chan struct{}
+}
+
+// benchServer starts an ebb to be measured and fills in how to reach it.
 func (c *cli) benchServer(ctx context.Context, b *bench.Config) (stop func(), err error) {
 	set, err := scopes.ParseSet(b.Scope)
 	if err != nil || set.Len() != 1 {
@@ -32,56 +43,87 @@ func (c *cli) benchServer(ctx context.Context, b *bench.Config) (stop func(), er
 	if err != nil {
 		return nil, fail(err.Error(), "set TMPDIR to a directory that this user can write to")
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
+	s := &benched{dir: dir, args: []string{"serve"}}
+	if c.configFile != "" {
+		s.args = append(s.args, "--config", c.configFile)
+	}
 	b.Resource = "https://bench.invalid/api"
 	people, err := benchPeople(b)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s.env, err = c.benchEnv(filepath.Join(dir, "data"), people, set.Providers()[0], b.Resource)
 	}
+	if err == nil {
+		b.Issuer, err = s.start(ctx)
+	}
+	if err != nil {
+		s.stop()
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	b.Restart = func(ctx context.Context) (time.Duration, error) {
+		s.stop()
+		begin := time.Now()
+		_, err := s.start(ctx)
+		return time.Since(begin), err
+	}
+	return func() {
+		s.stop()
+		_ = os.RemoveAll(dir)
+	}, nil
+}
+
+// start starts the process and waits until it is ready.
+func (s *benched) start(ctx context.Context) (url string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	args := []string{"serve"}
-	if c.configFile != "" {
-		args = append(args, "--config", c.configFile)
+	if err := os.Remove(filepath.Join(s.dir, "data", urlFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
 	}
-	child := exec.Command(self, args...)
-	child.Env = c.benchEnv(filepath.Join(dir, "data"), people, set.Providers()[0], b.Resource)
-	log, err := os.Create(filepath.Join(dir, "log"))
+	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer log.Close()
-	child.Stdout, child.Stderr = log, log
+	child := exec.Command(self, s.args...)
+	child.Env, child.Stdout, child.Stderr = s.env, log, log
 	if err := child.Start(); err != nil {
-		return nil, err
+		return "", err
 	}
 	ended := make(chan struct{})
+	s.child, s.ended = child, ended
 	go func() {
 		_ = child.Wait() // its own log says why
 		close(ended)
 	}()
-	stop = func() {
-		_ = child.Process.Signal(syscall.SIGTERM)
-		<-ended
-		_ = os.RemoveAll(dir)
-	}
-	if b.Issuer, err = awaitServer(ctx, filepath.Join(dir, "data", urlFile), ended); err != nil {
+	if url, err = awaitServer(ctx, filepath.Join(s.dir, "data", urlFile), ended); err != nil {
 		text, _ := os.ReadFile(log.Name())
-		stop()
-		return nil, fail("the ebb to be measured did not start: "+err.Error()+"\n"+strings.TrimSpace(string(text)), "check the configuration with `ebb config check`")
+		return "", fail("the ebb to be measured did not start: "+err.Error()+"\n"+strings.TrimSpace(string(text)), "check the configuration with `ebb config check`")
 	}
-	return stop, nil
+	return url, nil
+}
+
+// stop ends the process in good order.
+func (s *benched) stop() {
+	if s.child == nil {
+		return
+	}
+	_ = s.child.Process.Signal(syscall.SIGTERM)
+	<-s.ended
+	s.child = nil
 }
 
 // benchEnv is the configuration of the measured ebb: the caller's stores, and
 // everything else its own.
-func (c *cli) benchEnv(data, people, provider, resource string) []string {
+func (c *cli) benchEnv(data, people, provider, resource string) ([]string, error) {
+	// A port that stays the same when the process is restarted.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
 	var env []string
 	for _, line := range c.environ {
 		name, _, _ := strings.Cut(line, "=")
@@ -90,10 +132,10 @@ func (c *cli) benchEnv(data, people, provider, resource string) []string {
 		}
 	}
 	return append(env,
-		"EBB_LISTEN=127.0.0.1:0", "EBB_DATA_DIR="+data, "EBB_PRINCIPALS="+people,
+		"EBB_LISTEN="+l.Addr().String(), "EBB_DATA_DIR="+data, "EBB_PRINCIPALS="+people,
 		fmt.Sprintf("EBB_PROVIDERS=[{name: %s, kind: jwt, resource: %q}]", provider, resource),
 		"EBB_LIMITS_OWNER_PER_MINUTE=100000000", "EBB_LIMITS_MAX_LEASES=1000000", "EBB_LIMITS_MAX_MINTS_PER_MINUTE=1000000",
-	)
+	), nil
 }
 
 // benchPeople makes the keys of the runner and of the resource server and

@@ -10,7 +10,7 @@ import (
 	"ebb/cmd/ebb/internal/load"
 )
 
-// Config says what to measure. All members but Server are required.
+// Config says what to measure. Members without a remark are required.
 type Config struct {
 	Issuer    string
 	HTTP      *http.Client
@@ -25,8 +25,11 @@ type Config struct {
 	Window    time.Duration // of one measurement
 	Leases    []int         // live tokens of the tasks that are completed
 	Announce  func(string)  // progress, for people
-	TaskTTL   time.Duration
-	Heartbeat time.Duration
+	TaskTTL   time.Duration // of the tasks that are opened
+	Heartbeat time.Duration // of the same: how long they outlive a bench that dies
+	// Restart stops the ebb, starts it again at the same address and says how long
+	// it took from the start to ready; nil = it cannot be restarted from here.
+	Restart func(context.Context) (time.Duration, error)
 }
 
 // Row is one line of the report.

@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"ebb/attest/jose"
@@ -23,6 +26,7 @@ func (b *run) complete(ctx context.Context, n int) error {
 	}
 	var latencies []time.Duration
 	survivors := 0
+	memory := ""
 	start := time.Now()
 	for range rounds {
 		s, err := b.newTask(ctx)
@@ -33,8 +37,13 @@ func (b *run) complete(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		if alive, err := b.alive(ctx, tokens); err != nil || b.ServerID != "" && alive == 0 {
-			return fmt.Errorf("before the end no token is alive: %w", err)
+		if n > 10_000 {
+			if memory, err = b.hold(ctx, n); err != nil {
+				return err
+			}
+		}
+		if alive, err := b.alive(ctx, tokens); err != nil || b.ServerID != "" && alive < min(n, 200) {
+			return fmt.Errorf("before the end %d of a sample of %d tokens are alive: %w", alive, min(n, 200), err)
 		}
 		begin := time.Now()
 		done, err := b.runner.Complete(ctx, s.id)
@@ -55,8 +64,46 @@ func (b *run) complete(ctx context.Context, n int) error {
 	r := load.Summary(fmt.Sprintf("complete, %d live", n), 1, time.Since(start), latencies)
 	r.Rate = 0 // filling is not what is measured
 	r.Errors = survivors
-	b.add(r, fmt.Sprintf("of a sample of %d tokens, %d alive after the answer", min(n, 200)*rounds, survivors))
+	b.add(r, fmt.Sprintf("of a sample of %d tokens, %d alive after the answer%s", min(n, 200)*rounds, survivors, memory))
 	return nil
+}
+
+// hold looks at an ebb that holds n live tokens: its memory, and how soon it is
+// back with all of them after a restart.
+func (b *run) hold(ctx context.Context, n int) (string, error) {
+	before, err := b.resident(ctx)
+	if err != nil || b.Restart == nil {
+		return before, err
+	}
+	took, err := b.Restart(ctx)
+	if err != nil {
+		return "", err
+	}
+	b.add(load.Result{Op: fmt.Sprintf("restart, %d live", n), Clients: 1, Ops: 1, Took: took, P50: took, P99: took}, "from the start of the process to ready")
+	after, err := b.resident(ctx)
+	return before + ", after a restart" + strings.TrimPrefix(after, ","), err
+}
+
+// resident is the memory of the process, as it says at /metrics; "" when it
+// does not say.
+func (b *run) resident(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Issuer+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := b.HTTP.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(io.LimitReader(resp.Body, 4<<20))
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "process_resident_memory_bytes "); ok {
+			bytes, err := strconv.ParseFloat(text, 64)
+			return fmt.Sprintf(", %.0f MiB resident", bytes/(1<<20)), err
+		}
+	}
+	return "", lines.Err()
 }
 
 // issuerKeys are the published keys.

@@ -44,37 +44,42 @@ func (b *Broker) ask(ctx context.Context, l lane, s Subject, p Possession) (aske
 // key it enrolled. Sandboxes of other attestors have to show their evidence
 // each time, or a key would outlive what vouched for it.
 func (b *Broker) askByAssertion(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
-	unverified, err := jose.Parse(s.Assertion, jose.Limits{})
+	sandbox, err := b.assertedSandbox(ctx, s.Assertion)
 	if err != nil {
-		return asker{}, E(Unauthenticated, "The client assertion is not an acceptable JWT.", err)
+		return asker{}, err
+	}
+	if sandbox.JKT != p.Key.JKT {
+		return asker{}, E(InvalidProof, "The DPoP proof must be made with the key of the sandbox.", nil)
+	}
+	live, err := b.admit(ctx, l, taskOf(sandbox.ID), p, Unauthenticated)
+	if err != nil {
+		return asker{}, err
+	}
+	return asker{live: live, sandbox: sandbox}, nil
+}
+
+// assertedSandbox verifies a client assertion of an enrolled sandbox.
+func (b *Broker) assertedSandbox(ctx context.Context, assertion string) (Sandbox, error) {
+	unverified, err := jose.Parse(assertion, jose.Limits{})
+	if err != nil {
+		return Sandbox{}, E(Unauthenticated, "The client assertion is not an acceptable JWT.", err)
 	}
 	id := unverified.Claims().Subject
 	if !validID(sandboxPrefix, id) {
-		return asker{}, E(Unauthenticated, "The client is not known here.", nil)
+		return Sandbox{}, E(Unauthenticated, "The client is not known here.", nil)
 	}
 	t, err := b.taskByID(ctx, taskOf(id))
 	if err != nil || t.Sandbox == nil || t.Sandbox.Attestor != enrollName {
 		if e := AsError(err); e != nil && e.Kind == Unavailable {
-			return asker{}, e
+			return Sandbox{}, e
 		}
-		return asker{}, E(Unauthenticated, "The client is not known here.", err)
+		return Sandbox{}, E(Unauthenticated, "The client is not known here.", err)
 	}
 	key, err := jose.ParseJWK([]byte(t.Sandbox.JWK))
 	if err != nil {
-		return asker{}, unavailable(err)
+		return Sandbox{}, unavailable(err)
 	}
-	err = b.verifyAssertion(ctx, s.Assertion, id, func(jose.Header) (jose.Key, error) { return key, nil })
-	if err != nil {
-		return asker{}, err
-	}
-	if t.Sandbox.JKT != p.Key.JKT {
-		return asker{}, E(InvalidProof, "The DPoP proof must be made with the key of the sandbox.", nil)
-	}
-	live, err := b.admit(ctx, l, t.ID, p, Unauthenticated)
-	if err != nil {
-		return asker{}, err
-	}
-	return asker{live: live, sandbox: *t.Sandbox}, nil
+	return *t.Sandbox, b.verifyAssertion(ctx, assertion, id, func(jose.Header) (jose.Key, error) { return key, nil })
 }
 
 // askByToken lets a sandbox narrow a token of its own: never another's, never a

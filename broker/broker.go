@@ -81,6 +81,8 @@ type Broker struct {
 	tombs      tombs
 	down       atomic.Bool // the ledger is not complete: fail closed
 	strangers  *rate.Limiter
+	signedMu   sync.Mutex
+	signed     map[string]audit.Head // heads under a checkpoint, by writer
 	owedMu     sync.Mutex
 	owed       map[string]TaskMove // closings that a store has not taken yet
 	owedLeases map[string]owedLease
@@ -113,6 +115,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		verified:   lru.NewLRU[[32]byte, *ownToken](8192, nil, time.Minute),
 		taskTokens: lru.NewLRU[[32]byte, attest.Identity](4096, nil, time.Minute),
 		budgets:    lru.NewLRU[string, budget](16384, nil, time.Hour),
+		signed:     map[string]audit.Head{},
 		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},
 		owedLeases: map[string]owedLease{},

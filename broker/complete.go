@@ -79,10 +79,20 @@ func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completi
 	return b.completion(ctx, taskID, counts, !done)
 }
 
+// ledgerTime is how long an end waits for a ledger that hangs before it goes on to
+// the journal: what is durable is all that a restart has.
+const ledgerTime = 3 * time.Second
+
 // tryClose makes the end true in the ledger and in the journal. done is false
 // when the task was closed before.
 func (b *Broker) tryClose(ctx context.Context, m TaskMove) (counts Counts, done bool, err error) {
-	counts, _, lerr := b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, b.remember())
+	closeLedger := func() (Counts, error) {
+		ctx, cancel := context.WithTimeout(ctx, ledgerTime)
+		defer cancel()
+		c, _, err := b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, b.remember())
+		return c, err
+	}
+	counts, lerr := closeLedger()
 	e := b.taskEntry(audit.TaskClosed, m.By, m.ID, map[string]any{
 		"cause": m.Cause, "reason": m.Reason, "live": counts.Live, "expired": counts.Expired, "ledger": lerr == nil,
 	})
@@ -98,7 +108,7 @@ func (b *Broker) tryClose(ctx context.Context, m TaskMove) (counts Counts, done 
 	if lerr == nil && jerr == nil {
 		// Once more: a replica that refilled a lost ledger between the two steps
 		// read a journal that did not know of the end.
-		_, _, lerr = b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, b.remember())
+		_, lerr = closeLedger()
 	}
 	return counts, done, errors.Join(lerr, jerr)
 }
@@ -113,12 +123,21 @@ func (b *Broker) completion(ctx context.Context, taskID string, counts Counts, a
 			return Completion{}, unavailable(err)
 		}
 	}
-	withdrawn, err := b.withdrawAll(ctx, t)
-	if err != nil {
-		return Completion{}, err
-	}
-	leases, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: taskID, Now: b.now(), Page: Page{Limit: shownCredentials, Desc: true}})
-	if err != nil {
+	var withdrawn int
+	var leases []Lease
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		withdrawn, err = b.withdrawAll(ctx, t)
+		return err
+	})
+	g.Go(func() (err error) {
+		leases, err = b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: taskID, Now: b.now(), Page: Page{Limit: shownCredentials, Desc: true}})
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok {
+			return Completion{}, e
+		}
 		return Completion{}, unavailable(err)
 	}
 	return Completion{
@@ -201,6 +220,9 @@ func (b *Broker) payOwed(ctx context.Context) {
 	g.SetLimit(64)
 	for _, m := range tasks {
 		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
 			if _, err := b.close(ctx, m.ID, m); err != nil {
 				b.cfg.Logger.WarnContext(ctx, "the end of a task is still owed", "task_id", m.ID, "error", err)
 			}
@@ -209,6 +231,9 @@ func (b *Broker) payOwed(ctx context.Context) {
 	}
 	for _, o := range leases {
 		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
 			if _, err := b.endLease(ctx, o.lease, o.by, o.reason); err != nil {
 				b.cfg.Logger.WarnContext(ctx, "the end of a credential is still owed", "lease_id", o.lease.ID, "error", err)
 			}

@@ -54,6 +54,8 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 		return Request{}, E(Conflict, "The request is decided, expired or withdrawn already.", err)
 	case errors.Is(err, ErrStale):
 		return Request{}, E(Conflict, "The facts have changed since you looked. Look again.", err)
+	case isError(err): // nothing is left of what was approved
+		return Request{}, AsError(err)
 	case errors.Is(err, ErrExists):
 		return Request{}, E(Conflict, "You have given your answer already.", err)
 	case err != nil:
@@ -193,11 +195,16 @@ func (b *Broker) Requests(ctx context.Context, who Principal, f RequestFilter) (
 	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner); err != nil {
 		return nil, err
 	}
+	if !who.Has(RoleAuditor, RoleOperator) {
+		f.Sight = &Sight{Runner: who.ID}
+		if who.Has(RoleApprover) {
+			f.Sight.Groups = who.Groups
+		}
+	}
 	rs, err := b.cfg.Desk.Requests(ctx, f)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	rs = slices.DeleteFunc(rs, func(r Request) bool { return !sees(who, r) })
 	for i := range rs {
 		rs[i].Votes = shownVotes(who, rs[i])
 	}
@@ -217,10 +224,6 @@ func (b *Broker) Request(ctx context.Context, who Principal, id string) (Request
 		return Request{}, E(NotFound, "There is no such request.", nil)
 	}
 	return rs[0], nil
-}
-
-func sees(who Principal, r Request) bool {
-	return who.Has(RoleAuditor, RoleOperator) || r.Runner == who.ID || (who.Has(RoleApprover) && groupsMeet(r, who.Groups))
 }
 
 // shownVotes hides the first answer from an approver who has not answered yet.

@@ -74,6 +74,11 @@ func E(kind Kind, public string, cause error) *Error {
 	return &Error{Kind: kind, Public: public, Cause: cause}
 }
 
+func isError(err error) bool {
+	_, is := errors.AsType[*Error](err)
+	return is
+}
+
 // AsError turns any error into an *Error: unknown causes become Internal, so
 // that nothing internal can reach the wire by accident.
 func AsError(err error) *Error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"ebb/broker/audit"
 )
@@ -77,6 +78,11 @@ func (b *Broker) RevokeToken(ctx context.Context, r Revoker, token string) error
 	if l.TaskID == "" {
 		l.TaskID = t.id
 	}
+	look, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if ls, err := b.cfg.Journal.Leases(look, LeaseFilter{IDs: []string{t.id}, Now: b.now()}); err == nil && len(ls) == 1 {
+		l = ls[0] // how it ended, if it did, stays as it is
+	}
 	_, err = b.endLease(ctx, l, by, "")
 	return err
 }
@@ -89,6 +95,12 @@ func (b *Broker) revoker(ctx context.Context, r Revoker) (sandbox, by string, er
 	}
 	if r.Subject == nil {
 		return "", "", E(Unauthenticated, "Authenticate first.", nil)
+	}
+	// A client that authenticates by its assertion alone is enough to end what is
+	// its own: RFC 7009 asks for no proof, and ordinary clients send none.
+	if r.Possession.Key.JKT == "" && r.Subject.Assertion != "" {
+		s, err := b.assertedSandbox(ctx, r.Subject.Assertion)
+		return s.ID, s.ID, err
 	}
 	a, err := b.ask(ctx, ends, *r.Subject, r.Possession)
 	if err != nil {

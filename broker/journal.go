@@ -139,9 +139,17 @@ type RequestFilter struct {
 	Owner     string
 	State     RequestState
 	Group     string    // decidable by this group
+	Sight     *Sight    // only what this principal may see; nil = all
 	GrantLive time.Time // approved or issued with GrantUntil after it
 	Since     time.Time // created or decided after it
 	Dedupe    string
 	ExpiredAt time.Time // pending with ExpiresAt not after it
 	Page      Page
+}
+
+// Sight is what a principal who is neither auditor nor operator may see of
+// requests: those that its groups decide and those of its own tasks.
+type Sight struct {
+	Groups []string
+	Runner string
 }

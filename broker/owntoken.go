@@ -20,6 +20,7 @@ type ownToken struct {
 	aud                            string
 	iat, exp                       time.Time
 	scopes                         scopes.Set
+	roles                          []Role // of a token for the API, in place of scopes
 	bind                           provider.Binding
 	act                            map[string]any
 	payload                        json.RawMessage
@@ -98,6 +99,8 @@ func (b *Broker) parseOwn(token string, now time.Time) (*ownToken, error) {
 		if t.scopes, err = scopes.ParseSet(scope); err != nil {
 			return nil, E(Unauthenticated, "The token is malformed.", err)
 		}
+	} else {
+		t.roles = rolesOf(scope)
 	}
 	return t, nil
 }

@@ -160,29 +160,30 @@ func sentence(s string) string {
 
 // PrincipalToken issues an access token for the API (client_credentials with
 // private_key_jwt). Only a pure resource server may take it unbound.
-func (b *Broker) PrincipalToken(ctx context.Context, assertion string, p Possession, clientID string) (Token, error) {
+// roles narrow the token to some of the principal's; none means all.
+func (b *Broker) PrincipalToken(ctx context.Context, assertion string, p Possession, clientID string, roles ...Role) (Token, error) {
 	who, err := b.AuthenticateAssertion(ctx, assertion, clientID)
 	if err != nil {
 		return Token{}, err
 	}
-	return b.apiToken(ctx, who, p, "private_key_jwt", time.Time{})
+	return b.apiToken(ctx, who, roles, p, "private_key_jwt", attest.Identity{})
 }
 
 // PrincipalExchange issues the same for a person's ID token (RFC 8693). It lives no
 // longer than the ID token does (I4).
-func (b *Broker) PrincipalExchange(ctx context.Context, idToken string, p Possession) (Token, error) {
-	who, until, err := b.personOf(ctx, idToken, p)
+func (b *Broker) PrincipalExchange(ctx context.Context, idToken string, p Possession, roles ...Role) (Token, error) {
+	who, id, err := b.personOf(ctx, idToken, p)
 	if err != nil {
 		return Token{}, err
 	}
-	return b.apiToken(ctx, who, p, "id_token", until)
+	return b.apiToken(ctx, who, roles, p, "id_token", id)
 }
 
 // personOf asks every attestor that a principal is matched by. Which one issued
 // the token is never read from the token itself. Nothing is kept of a token that
 // is nobody's here.
-func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Principal, time.Time, error) {
-	none := time.Time{}
+func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Principal, attest.Identity, error) {
+	none := attest.Identity{}
 	asked := map[string]bool{}
 	for _, cfg := range b.cfg.Principals {
 		if cfg.Match == nil || asked[cfg.Match.Attestor] {
@@ -210,7 +211,7 @@ func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Pr
 		case 0:
 			continue
 		case 1:
-			return is[0].Principal, id.NotAfter, b.claimEvidence(ctx, id, p.Key.JKT)
+			return is[0].Principal, id, b.claimEvidence(ctx, id, p.Key.JKT)
 		}
 		return Principal{}, none, E(Invalid, "The subject token matches more than one principal. Ask the operator.", nil)
 	}
@@ -218,7 +219,15 @@ func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Pr
 }
 
 // apiToken issues a token for the API, until the evidence for it ends, if it does.
-func (b *Broker) apiToken(ctx context.Context, who Principal, p Possession, method string, until time.Time) (Token, error) {
+func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Possession, method string, id attest.Identity) (Token, error) {
+	for _, r := range asked {
+		if !who.Has(r) {
+			return Token{}, E(InvalidScope, "The scope names a role that you do not have.", nil)
+		}
+	}
+	if len(asked) > 0 {
+		who.Roles = asked
+	}
 	if err := b.claimProof(ctx, p); err != nil {
 		return Token{}, err
 	}
@@ -228,17 +237,13 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, p Possession, meth
 		return Token{}, E(InvalidProof, "Send a DPoP proof: tokens for this principal are bound to a key.", nil)
 	}
 	now := b.now()
-	exp := earliest(now.Add(b.cfg.Limits.PrincipalTTL), until).Truncate(time.Second)
+	exp := earliest(now.Add(b.cfg.Limits.PrincipalTTL), id.NotAfter).Truncate(time.Second)
 	if exp.Sub(now) < time.Second {
 		return Token{}, E(Invalid, "Less than a second is left of the subject token.", nil)
 	}
-	roles := make([]string, len(who.Roles))
-	for i, r := range who.Roles {
-		roles[i] = string(r)
-	}
 	claims := map[string]any{
 		"iss": b.cfg.Issuer, "sub": who.ID, "client_id": who.ID, "aud": b.cfg.Issuer + apiPath,
-		"iat": now.Unix(), "exp": exp.Unix(), "jti": newID("mgt_"), "scope": strings.Join(roles, " "),
+		"iat": now.Unix(), "exp": exp.Unix(), "jti": newID("mgt_"), "scope": scopeOf(who.Roles),
 	}
 	tokenType := "Bearer"
 	if !unbound {
@@ -252,16 +257,33 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, p Possession, meth
 		return Token{}, unavailable(err)
 	}
 	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
-		b.entry(audit.PrincipalAuthenticated, who.ID, map[string]any{"method": method, "cnf": bind, "roles": who.Roles, "exp": exp}),
+		b.entry(audit.PrincipalAuthenticated, who.ID, map[string]any{"method": method, "cnf": bind, "roles": who.Roles, "exp": exp, "evidence": used(id, p.Key.JKT)}),
 	}}); err != nil {
 		return Token{}, unavailable(err)
 	}
-	return Token{Token: provider.NewSecret(signed), Type: tokenType, ExpiresIn: Seconds(exp.Unix() - now.Unix()), API: strings.Join(roles, " ")}, nil
+	return Token{Token: provider.NewSecret(signed), Type: tokenType, ExpiresIn: Seconds(exp.Unix() - now.Unix()), API: scopeOf(who.Roles)}, nil
+}
+
+// scopeOf writes roles as the scope of a token for the API; rolesOf reads them.
+func scopeOf(roles []Role) string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return strings.Join(names, " ")
+}
+
+func rolesOf(scope string) []Role {
+	var roles []Role
+	for name := range strings.FieldsSeq(scope) {
+		roles = append(roles, Role(name))
+	}
+	return roles
 }
 
 // AuthenticateToken authenticates a caller of the API by its access token. The
-// principal must still be configured: its roles are those of now, not those of
-// the token.
+// principal must still be configured: its roles are those of the token that it
+// still has.
 func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possession) (Principal, error) {
 	t, err := b.verifyOwn(token, b.cfg.Issuer+apiPath)
 	if err != nil {
@@ -278,6 +300,7 @@ func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possessi
 		return Principal{}, err
 	}
 	who := cfg.Principal
+	who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r Role) bool { return !slices.Contains(t.roles, r) })
 	if t.bind == (provider.Binding{}) && !slices.Equal(who.Roles, []Role{RoleResourceServer}) {
 		return Principal{}, E(Unauthenticated, "An unbound token is not accepted for this principal.", nil)
 	}

@@ -104,6 +104,16 @@ func TestTokensForTheAPI(t *testing.T) {
 	if err != nil || tok.Type != "DPoP" || tok.API != "operator auditor runner" {
 		t.Fatalf("%+v %v", tok, err)
 	}
+	_, err = e.Broker.PrincipalToken(t.Context(), e.Assertion(t, brokertest.Operator, key), e.Prove(t, key), "", broker.RoleApprover)
+	kindOf(t, err, broker.InvalidScope) // a role it does not have
+	less, err := e.Broker.PrincipalToken(t.Context(), e.Assertion(t, brokertest.Operator, key), e.Prove(t, key), "", broker.RoleAuditor)
+	if err != nil || less.API != "auditor" {
+		t.Fatalf("%+v %v", less, err)
+	}
+	auditor, err := e.Broker.AuthenticateToken(t.Context(), less.Token.Reveal(), proofFor(t, e, key, less.Token.Reveal()))
+	if err != nil || auditor.Has(broker.RoleOperator, broker.RoleRunner) || !auditor.Has(broker.RoleAuditor) {
+		t.Fatalf("a narrowed token has %v (%v)", auditor.Roles, err)
+	}
 	token := tok.Token.Reveal()
 	who, err := e.Broker.AuthenticateToken(t.Context(), token, proofFor(t, e, key, token))
 	if err != nil || who.ID != brokertest.Operator {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"time"
 	"unicode/utf8"
 
@@ -117,7 +118,13 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 	now := b.now()
 	b.tombs.add(l.ID, l.ExpiresAt)
 	live := LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}
-	_, lerr := b.cfg.Ledger.EndLease(ctx, live, now)
+	endLedger := func() error {
+		ctx, cancel := context.WithTimeout(ctx, ledgerTime)
+		defer cancel()
+		_, err := b.cfg.Ledger.EndLease(ctx, live, now)
+		return err
+	}
+	lerr := endLedger()
 	var jerr error
 	if !ended {
 		e := b.taskEntry(audit.LeaseRevoked, by, l.TaskID, map[string]string{"reason": reason})
@@ -132,7 +139,7 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 		}
 	}
 	if lerr == nil && jerr == nil { // once more, as in tryClose
-		_, lerr = b.cfg.Ledger.EndLease(ctx, live, now)
+		lerr = endLedger()
 	}
 	if err := errors.Join(lerr, jerr); err != nil {
 		b.oweLease(owedLease{l, by, reason})
@@ -171,15 +178,23 @@ func (b *Broker) Checkpoints(ctx context.Context, who Principal) ([]audit.Checkp
 	return cs, nil
 }
 
-// Checkpoint signs where every chain stands now and stores it.
+// Checkpoint signs where the chains stand and stores it: every chain the first
+// time, afterwards those that have grown since. Without growth it does nothing.
 func (b *Broker) Checkpoint(ctx context.Context) error {
 	last, err := b.cfg.Journal.Heads(ctx)
 	if err != nil {
 		return err
 	}
+	b.signedMu.Lock()
+	defer b.signedMu.Unlock()
 	heads := map[string]audit.Head{}
 	for _, e := range last {
-		heads[e.Writer] = audit.Head{Seq: e.Seq, Hash: e.Hash}
+		if h := (audit.Head{Seq: e.Seq, Hash: e.Hash}); b.signed[e.Writer] != h {
+			heads[e.Writer] = h
+		}
+	}
+	if len(heads) == 0 {
+		return nil
 	}
 	signer, kid, _, err := b.cfg.Keys.Signer(b.now())
 	if err != nil {
@@ -189,7 +204,11 @@ func (b *Broker) Checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.cfg.Journal.AddCheckpoint(ctx, c)
+	if err := b.cfg.Journal.AddCheckpoint(ctx, c); err != nil {
+		return err
+	}
+	maps.Copy(b.signed, heads)
+	return nil
 }
 
 // Follow reads the revocation feed. It names tasks and leases of everybody, and

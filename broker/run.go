@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +34,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
+	b.payOwed(stop) // nobody else will
 	b.note(stop, b.entry(audit.BrokerStopped, self, nil))
 	b.checkpoint(stop)
 	return err
@@ -167,9 +169,10 @@ func (b *Broker) follow(ctx context.Context) error {
 
 // Dependency is the state of one thing the broker needs.
 type Dependency struct {
-	Name   string
-	Err    error
-	Detail string
+	Name    string
+	Err     error  // it cannot be used; for the log
+	Warning string // it works, and somebody should look; may be shown
+	Detail  string
 }
 
 // Ready asks every dependency.
@@ -188,7 +191,7 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 		{Name: "policy", Detail: b.PolicyVersion()},
 	}
 	if owed > 0 {
-		out = append(out, Dependency{Name: "owed_closings", Err: errors.New("ends of tasks or credentials are owed"), Detail: "the broker goes on trying"})
+		out = append(out, Dependency{Name: "owed_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are owed to a store; the broker goes on trying", owed)})
 	}
 	return out
 }

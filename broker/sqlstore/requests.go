@@ -23,6 +23,16 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 	if f.Group != "" {
 		w.add("id IN (SELECT request_id FROM request_groups WHERE group_name = ?)", f.Group)
 	}
+	if f.Sight != nil {
+		cond, args := "runner = ?", []any{f.Sight.Runner}
+		if n := len(f.Sight.Groups); n > 0 {
+			cond = "(runner = ? OR id IN (SELECT request_id FROM request_groups WHERE group_name IN (" + marks(n) + ")))"
+		}
+		for _, g := range f.Sight.Groups {
+			args = append(args, g)
+		}
+		w.add(cond, args...)
+	}
 	if !f.GrantLive.IsZero() {
 		w.add("state IN ('approved', 'issued') AND grant_until > ?", millis(f.GrantLive))
 	}

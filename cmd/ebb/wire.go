@@ -139,7 +139,7 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.ClientCA != "", Policies: n.policies.files})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.ClientCA != "", KeyMaxAge: ring.MaxAge(), Policies: n.policies.files})
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,9 @@ import (
 // dependency is one line of /readyz. What exactly is wrong is in the log: the
 // page is open to everybody.
 type dependency struct {
-	Name  string `json:"name"`
-	State string `json:"state"` // up, down
+	Name    string `json:"name"`
+	State   string `json:"state"` // up, warning, down
+	Warning string `json:"warning,omitempty"`
 }
 
 type readyAnswer struct {
@@ -80,7 +81,10 @@ func (r *readiness) look(now time.Time, ask func() []broker.Dependency) (readyAn
 			state, out.Status = "down", "not_ready"
 			causes = append(causes, fmt.Errorf("%s: %w", d.Name, d.Err))
 		}
-		out.Dependencies = append(out.Dependencies, dependency{Name: d.Name, State: state})
+		if d.Err == nil && d.Warning != "" {
+			state = "warning"
+		}
+		out.Dependencies = append(out.Dependencies, dependency{Name: d.Name, State: state, Warning: d.Warning})
 	}
 	r.last, r.cause, r.until = out, errors.Join(causes...), now.Add(readyFor)
 	return r.last, r.cause

@@ -71,10 +71,14 @@ func TestRFC_A79_Unauthenticated(t *testing.T) {
 	r.post(t, "/oauth2/revoke", f).want(t, "nobody", 401, "invalid_client")
 	r.post(t, "/oauth2/revoke", f, b.prove(t)).want(t, "a proof alone", 401, "invalid_client")
 	r.post(t, "/oauth2/revoke", with(f, "client_assertion_type", assertionType, "client_assertion", "x.y.z")).want(t, "garbage", 401, "invalid_client")
-	r.post(t, "/oauth2/revoke", with(f, b.assertion(t)...)).want(t, "no proof", 400, "invalid_dpop_proof")
 	r.post(t, "/oauth2/revoke", with(url.Values{}, b.assertion(t)...), b.prove(t)).want(t, "no token", 400, "invalid_request")
 	if !r.active(t, token) {
 		t.Error("it is gone all the same")
+	}
+	// RFC 7009 asks for no proof: an ordinary client gives back what is its own.
+	r.post(t, "/oauth2/revoke", with(f, b.assertion(t)...)).emptyOK(t, "an assertion alone")
+	if r.active(t, token) {
+		t.Error("an assertion alone revoked nothing")
 	}
 }
 

@@ -88,10 +88,11 @@ func (a *API) exchange(t tokenCall) (broker.Token, error) {
 		return broker.Token{}, err
 	}
 	if person != "" {
-		if err := a.onlyAPI(t.f); err != nil {
+		asked, err := a.rolesAsked(t.f)
+		if err != nil {
 			return broker.Token{}, err
 		}
-		return a.b.PrincipalExchange(t.c.Request().Context(), person, t.p)
+		return a.b.PrincipalExchange(t.c.Request().Context(), person, t.p, asked...)
 	}
 	return a.request(t, s)
 }
@@ -123,36 +124,39 @@ func (a *API) credentials(t tokenCall) (broker.Token, error) {
 		return a.request(t, evidence(t.cl.assertion, "", t.f, t.cl, ch, broker.Unauthenticated))
 	}
 	ctx := t.c.Request().Context()
-	if err := a.onlyAPI(t.f); err != nil {
+	asked, err := a.rolesAsked(t.f)
+	if err != nil {
 		// Who asks comes before what is wrong with the question.
 		if _, authErr := a.b.AuthenticateAssertion(ctx, t.cl.assertion, t.cl.id); authErr != nil {
 			return broker.Token{}, authErr
 		}
 		return broker.Token{}, err
 	}
-	return a.b.PrincipalToken(ctx, t.cl.assertion, t.p, t.cl.id)
+	return a.b.PrincipalToken(ctx, t.cl.assertion, t.p, t.cl.id, asked...)
 }
 
-// onlyAPI refuses a principal's request for anything but this broker's own API.
-// A scope may name roles; which ones are granted is in the answer.
-func (a *API) onlyAPI(f *form) error {
+// rolesAsked reads a principal's request: nothing but this broker's own API, and
+// a scope that names some of its roles, or none for all.
+func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
 	for _, r := range append(f.resources, f.audiences...) {
 		if r != a.issuer+"/v1" {
-			return broker.E(broker.InvalidTarget, "A principal gets tokens for "+a.issuer+"/v1 alone.", nil)
+			return nil, broker.E(broker.InvalidTarget, "A principal gets tokens for "+a.issuer+"/v1 alone.", nil)
 		}
 	}
 	if f.has(pAuthorizationDetails) {
-		return broker.E(broker.InvalidDetails, "authorization_details mean nothing for this API.", nil)
+		return nil, broker.E(broker.InvalidDetails, "authorization_details mean nothing for this API.", nil)
 	}
 	if !f.has(pScope) {
-		return nil
+		return nil, nil
 	}
+	var asked []broker.Role
 	for role := range strings.SplitSeq(f.get(pScope), " ") {
 		if !isRole(role) {
-			return broker.E(broker.InvalidScope, "The scope of a principal's token is a list of roles.", nil)
+			return nil, broker.E(broker.InvalidScope, "The scope of a principal's token is a list of roles.", nil)
 		}
+		asked = append(asked, broker.Role(role))
 	}
-	return nil
+	return asked, nil
 }
 
 func isRole(s string) bool {

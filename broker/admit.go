@@ -44,6 +44,22 @@ func evidenceClaim(id attest.Identity, jkt string) []Claim {
 	return []Claim{{Key: "ev:" + hashOf(id.Attestor, id.ReplayID), Value: jkt, Until: id.ReplayUntil, Again: true}}
 }
 
+// usedEvidence is a claim of evidence on the record, where a refill finds it.
+type usedEvidence struct {
+	Key   string    `json:"key"`
+	JKT   string    `json:"jkt"`
+	Until time.Time `json:"until"`
+}
+
+// used is nil for evidence that needs no claim.
+func used(id attest.Identity, jkt string) *usedEvidence {
+	c := evidenceClaim(id, jkt)
+	if len(c) == 0 {
+		return nil
+	}
+	return &usedEvidence{Key: c[0].Key, JKT: jkt, Until: c[0].Until}
+}
+
 func (b *Broker) claimProof(ctx context.Context, p Possession) error {
 	if err := b.forgotten(p); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"ebb/attest"
 	"ebb/attest/attesttest"
+	"ebb/attest/jose"
 	"ebb/attest/oidc"
 	"ebb/broker"
 	"ebb/broker/audit"
@@ -62,14 +63,26 @@ func (h *hooks) run(m *map[string]func() error, op string) error {
 	return f()
 }
 
-func (h *hooks) start(op string) error {
+// start gives up waiting for a hook that hangs when ctx is done, as stores do.
+func (h *hooks) start(ctx context.Context, op string) error {
 	h.mu.Lock()
 	if h.calls == nil {
 		h.calls = map[string]int{}
 	}
 	h.calls[op]++
+	hooked := h.before[op] != nil
 	h.mu.Unlock()
-	return h.run(&h.before, op)
+	if !hooked {
+		return nil
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- h.run(&h.before, op) }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (h *hooks) end(op string, err error) error {
@@ -111,14 +124,14 @@ type hookLedger struct {
 }
 
 func (l hookLedger) PutTask(ctx context.Context, t broker.Live, keep time.Time) error {
-	if err := l.h.start("PutTask"); err != nil {
+	if err := l.h.start(ctx, "PutTask"); err != nil {
 		return err
 	}
 	return l.h.end("PutTask", l.get().PutTask(ctx, t, keep))
 }
 
 func (l hookLedger) SetState(ctx context.Context, id string, s broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
-	if err := l.h.start("SetState"); err != nil {
+	if err := l.h.start(ctx, "SetState"); err != nil {
 		return broker.Counts{}, false, err
 	}
 	c, first, err := l.get().SetState(ctx, id, s, at, keep)
@@ -126,7 +139,7 @@ func (l hookLedger) SetState(ctx context.Context, id string, s broker.TaskState,
 }
 
 func (l hookLedger) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
-	if err := l.h.start("Touch"); err != nil {
+	if err := l.h.start(ctx, "Touch"); err != nil {
 		return broker.Live{}, err
 	}
 	live, err := l.get().Touch(ctx, id, u)
@@ -134,21 +147,21 @@ func (l hookLedger) Touch(ctx context.Context, id string, u broker.Touch) (broke
 }
 
 func (l hookLedger) Due(ctx context.Context, now, hold time.Time, n int) ([]string, error) {
-	if err := l.h.start("Due"); err != nil {
+	if err := l.h.start(ctx, "Due"); err != nil {
 		return nil, err
 	}
 	return l.get().Due(ctx, now, hold, n)
 }
 
 func (l hookLedger) PutLease(ctx context.Context, x broker.LiveLease, limit int, refill bool) error {
-	if err := l.h.start("PutLease"); err != nil {
+	if err := l.h.start(ctx, "PutLease"); err != nil {
 		return err
 	}
 	return l.h.end("PutLease", l.get().PutLease(ctx, x, limit, refill))
 }
 
 func (l hookLedger) EndLease(ctx context.Context, x broker.LiveLease, at time.Time) (bool, error) {
-	if err := l.h.start("EndLease"); err != nil {
+	if err := l.h.start(ctx, "EndLease"); err != nil {
 		return false, err
 	}
 	first, err := l.get().EndLease(ctx, x, at)
@@ -164,7 +177,7 @@ func (l hookLedger) Follow(ctx context.Context, cursor string, n int, wait time.
 }
 
 func (l hookLedger) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
-	if err := l.h.start("Admit"); err != nil {
+	if err := l.h.start(ctx, "Admit"); err != nil {
 		return broker.Live{}, err
 	}
 	live, err := l.get().Admit(ctx, a)
@@ -172,7 +185,7 @@ func (l hookLedger) Admit(ctx context.Context, a broker.Admission) (broker.Live,
 }
 
 func (l hookLedger) Put(ctx context.Context, key, value string, until time.Time) error {
-	if err := l.h.start("Put"); err != nil {
+	if err := l.h.start(ctx, "Put"); err != nil {
 		return err
 	}
 	return l.h.end("Put", l.get().Put(ctx, key, value, until))
@@ -205,7 +218,7 @@ func (s hookStore) Append(ctx context.Context, r broker.Record) error {
 		ops = append(ops, e.Kind)
 	}
 	for _, op := range ops {
-		if err := s.h.start(op); err != nil {
+		if err := s.h.start(ctx, op); err != nil {
 			return err
 		}
 	}
@@ -217,28 +230,21 @@ func (s hookStore) Append(ctx context.Context, r broker.Record) error {
 }
 
 func (s hookStore) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
-	answer := make(chan error, 1)
-	go func() { answer <- s.h.start("Tasks") }()
-	select {
-	case err := <-answer:
-		if err != nil {
-			return nil, err
-		}
-	case <-ctx.Done(): // it hangs
-		return nil, ctx.Err()
+	if err := s.h.start(ctx, "Tasks"); err != nil {
+		return nil, err
 	}
 	return s.Store.Tasks(ctx, f)
 }
 
 func (s hookStore) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Lease, error) {
-	if err := s.h.start("Leases"); err != nil {
+	if err := s.h.start(ctx, "Leases"); err != nil {
 		return nil, err
 	}
 	return s.Store.Leases(ctx, f)
 }
 
 func (s hookStore) Vote(ctx context.Context, v broker.Vote, until time.Time, entries ...audit.Entry) (broker.Request, error) {
-	if err := s.h.start("Vote"); err != nil {
+	if err := s.h.start(ctx, "Vote"); err != nil {
 		return broker.Request{}, err
 	}
 	r, err := s.Store.Vote(ctx, v, until, entries...)
@@ -592,6 +598,55 @@ func TestAttackManySilentTasks(t *testing.T) {
 	}
 }
 
+// A ledger that hangs must not keep an end off the record: it is all that a
+// restart has.
+func TestAttackHangingLedgerHoldsUpTheRecord(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	tok := minted(t, s, "orders:eu/1:read")
+	release := make(chan struct{})
+	defer close(release)
+	for _, op := range []string{"SetState", "EndLease"} {
+		x.ledger.on(op, func() error { <-release; return errDown })
+	}
+	done := make(chan struct{}, 2)
+	go func() {
+		_, _ = x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), tok.LeaseID, "")
+		done <- struct{}{}
+	}()
+	go func() {
+		_, _ = x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+		done <- struct{}{}
+	}()
+	<-done
+	<-done
+	ts, err := x.db.Tasks(t.Context(), broker.TaskFilter{IDs: []string{s.Task.ID}})
+	if err != nil || ts[0].State != broker.TaskClosed {
+		t.Errorf("the end of the task is not on the record: %v", err)
+	}
+	if n := len(entries(t, x, broker.EntryFilter{Kind: audit.LeaseRevoked})); n != 1 {
+		t.Error("the end of the credential is not on the record")
+	}
+}
+
+// The process is asked to stop while it owes an end: it pays first.
+func TestAttackStoppedWhileOwing(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	x.store.on("Append.move", once(errDown))
+	_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+	kindOf(t, err, broker.Unavailable)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_ = x.Broker.Run(ctx)
+	ts, err := x.db.Tasks(t.Context(), broker.TaskFilter{IDs: []string{s.Task.ID}})
+	if err != nil || ts[0].State != broker.TaskClosed {
+		t.Errorf("it stopped and took the end with it: %v", err)
+	}
+}
+
 // An end must not wait for a journal that does not answer: the ledger knows whose
 // task it is.
 func TestAttackHangingJournalHoldsUpAnEnd(t *testing.T) {
@@ -770,6 +825,42 @@ func TestAttackSandboxUnknownToTheLedger(t *testing.T) {
 	if _, err := s.Poll(t, p.DeferralCode.Reveal()); err != nil {
 		t.Errorf("an approved request cannot be redeemed: %v", err)
 	}
+}
+
+// The ledger is lost between the two halves of a taint.
+func TestAttackLossBetweenTheHalvesOfATaint(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	x.store.on(audit.TaskTainted, func() error {
+		x.memory.lose()
+		x.replica(t)
+		return nil
+	})
+	if _, err := x.Broker.TaintTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, []string{"web"}); err != nil {
+		t.Fatal(err)
+	}
+	live, err := x.memory.get().Admit(t.Context(), broker.Admission{TaskID: s.Task.ID})
+	if err != nil || len(live.Taint) != 1 {
+		t.Errorf("acknowledged and not in force: %v (%v)", live.Taint, err)
+	}
+}
+
+// "Could not judge" is not "no": a journal that is down does not make evidence bad.
+func TestAttackOutageCalledBadEvidence(t *testing.T) {
+	t.Parallel()
+	start := time.Now().UTC().Truncate(time.Second)
+	issuer, _, attestors := sso(t, start)
+	x := attacked(t, brokertest.Config{Start: start, Attestors: attestors})
+	spec := brokertest.Spec()
+	spec.Ticket, spec.Expect = false, broker.Expect{Attestor: "sso", Selectors: map[string]string{"sub": "workload"}}
+	task, _, err := x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.store.on("Tasks", func() error { return errDown })
+	_, err = x.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(issuer.Token(attesttest.Claims{"aud": brokertest.Issuer}))}, x.Prove(t, brokertest.NewKey(t)))
+	kindOf(t, err, broker.Unavailable)
 }
 
 // The caller hangs up between the two halves of a pause or a taint.
@@ -1182,6 +1273,69 @@ func TestAttackPersonOutlivesTheirEvidence(t *testing.T) {
 	kindOf(t, err, broker.Invalid)
 	if _, err = x.Broker.PrincipalExchange(t.Context(), id, mine); err != nil {
 		t.Error(err)
+	}
+}
+
+// Evidence belongs to the first key that used it, also when the ledger that knew
+// is gone: a stolen ID token, or the token of a workload, opens nothing new.
+func TestAttackStolenEvidenceAfterRestart(t *testing.T) {
+	t.Parallel()
+	start := time.Now().UTC().Truncate(time.Second)
+	issuer, _, attestors := sso(t, start)
+	boxes, err := oidc.New(oidc.Config{Name: "boxes", Issuer: issuer.URL, Audience: "https://boxes.test", JWKS: issuer.JWKS(), Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attestors["boxes"] = boxes
+	x := attacked(t, brokertest.Config{Start: start, Attestors: attestors})
+	withPeople(t, x, person("ann@example.com", map[string]string{"sub": "ann"}, broker.RoleApprover))
+	id := issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer})
+	mine := brokertest.NewKey(t)
+	if _, err := x.Broker.PrincipalExchange(t.Context(), id, x.Prove(t, mine)); err != nil {
+		t.Fatal(err)
+	}
+	spec := brokertest.Spec()
+	spec.Ticket, spec.Expect = false, broker.Expect{Attestor: "boxes", Selectors: map[string]string{"sub": "workload"}}
+	workload := issuer.Token(attesttest.Claims{"aud": "https://boxes.test"})
+	enrol := func(key jose.Signer) error {
+		task, _, err := x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(workload)}, x.Prove(t, key))
+		return err
+	}
+	if err := enrol(mine); err != nil {
+		t.Fatal(err)
+	}
+	x.Clock.Add(2 * time.Second)
+	x.memory.lose()
+	withPeople(t, x, person("ann@example.com", map[string]string{"sub": "ann"}, broker.RoleApprover))
+	_, err = x.Broker.PrincipalExchange(t.Context(), id, x.Prove(t, brokertest.NewKey(t)))
+	kindOf(t, err, broker.Invalid)
+	if _, err = x.Broker.PrincipalExchange(t.Context(), id, x.Prove(t, mine)); err != nil {
+		t.Error(err)
+	}
+	if err := enrol(brokertest.NewKey(t)); err == nil {
+		t.Error("a workload's token that another key had used enrolled a stranger")
+	}
+	if err := enrol(mine); err != nil {
+		t.Error(err)
+	}
+}
+
+// Task tokens and tickets are of sandboxes, and sandboxes are never principals.
+func TestAttackSandboxAsPrincipal(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	cfg := x.Config
+	cfg.Registerer = nil
+	cfg.Principals = append(slices.Clone(cfg.Principals), broker.PrincipalConfig{
+		Principal: broker.Principal{ID: "box", Roles: []broker.Role{broker.RoleOperator}},
+		Match:     &broker.Match{Attestor: "enroll", Selectors: map[string]string{"sub": "x"}},
+	})
+	if _, err := broker.New(t.Context(), cfg); err == nil {
+		t.Error("a principal that is recognised by a task token was accepted")
 	}
 }
 

@@ -128,6 +128,9 @@ type asker struct {
 func (b *Broker) identify(ctx context.Context, l lane, taskID string, ev attest.Evidence, p Possession, fault Kind) (who asker, err error) {
 	if ev.Attestor == "" {
 		t, err := b.taskByID(ctx, taskID)
+		if err != nil && AsError(err).Kind == Unavailable {
+			return asker{}, err
+		}
 		if err != nil {
 			return asker{}, E(fault, "Name the task with task_id: this evidence does not.", err)
 		}
@@ -267,6 +270,7 @@ func (b *Broker) bind(ctx context.Context, live *Live, id attest.Identity, p Pos
 			BindSandbox: &SandboxOf{TaskID: live.ID, Sandbox: s},
 			Entries: []audit.Entry{b.taskEntry(audit.SandboxEnrolled, s.ID, live.ID, map[string]any{
 				"attestor": s.Attestor, "subject": s.Subject, "class": s.Class, "jkt": s.JKT, "selectors": s.Selectors,
+				"evidence": used(id, s.JKT),
 			})},
 		})
 		switch {

@@ -205,7 +205,7 @@ func agreed(r Request, d policy.Decision) bool {
 // patience refuses a task that takes its requests back to make others: people
 // would see nothing but its noise.
 func (b *Broker) patience(ctx context.Context, w want, now time.Time) error {
-	limit := min(5*w.live.Caps.OpenRequests, 100)
+	limit := max(1, min(5*w.live.Caps.OpenRequests, 100))
 	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{
 		TaskID: w.live.ID, State: RequestWithdrawn, Since: now.Add(-b.cfg.Limits.CoolDown), Page: Page{Desc: true, Limit: limit},
 	})

@@ -283,7 +283,8 @@ func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, so
 	if err != nil {
 		return Task{}, unavailable(err)
 	}
-	return live.Task, nil
+	live, err = b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources}) // once more, as in tryClose
+	return live.Task, ledgerError(err)
 }
 
 // taint is the data of an audit.TaskTainted entry; a refill reads it back.

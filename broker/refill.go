@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ebb/attest/jose"
 	"ebb/broker/audit"
 )
 
@@ -19,7 +20,7 @@ func (b *Broker) refill(ctx context.Context) error {
 	b.down.Store(true)
 	now := b.now()
 	if err := b.cfg.Ledger.Check(ctx); errors.Is(err, ErrLost) {
-		if err := b.forget(ctx, now); err != nil {
+		if err := errors.Join(b.forget(ctx, now), b.refillEvidence(ctx, now)); err != nil {
 			return err
 		}
 	} else if err != nil {
@@ -116,6 +117,34 @@ func (b *Broker) forget(ctx context.Context, now time.Time) error {
 		b.since.Store(now.Unix())
 	}
 	return err
+}
+
+// refillEvidence ties evidence to the keys again that a person logged in with or a
+// sandbox was bound by, as far as it is still valid.
+func (b *Broker) refillEvidence(ctx context.Context, now time.Time) error {
+	for _, kind := range []string{audit.PrincipalAuthenticated, audit.SandboxEnrolled} {
+		for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{Kind: kind, From: now.Add(-jose.DefaultMaxLifetime)}) {
+			if err != nil {
+				return err
+			}
+			var data struct {
+				Evidence *usedEvidence `json:"evidence"`
+			}
+			if err := json.Unmarshal(e.Data, &data); err != nil {
+				return fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
+			}
+			if data.Evidence == nil || !data.Evidence.Until.After(now) {
+				continue
+			}
+			_, err = b.cfg.Ledger.Admit(ctx, Admission{Claims: []Claim{{
+				Key: data.Evidence.Key, Value: data.Evidence.JKT, Until: data.Evidence.Until, Again: true,
+			}}})
+			if err != nil && !errors.Is(err, ErrClaimed) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // refillSuspects finishes what a process that died between an approver's verdict

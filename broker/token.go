@@ -232,7 +232,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if w.parent != nil {
 		// Revoked while it was narrowed: nothing is born of it any more.
 		if alive, err := b.alive(ctx, w.live.ID, w.parent.id); err != nil || !alive {
-			return Token{}, b.undelivered(context.WithoutCancel(ctx), lease, errors.Join(err, ErrDone))
+			return Token{}, b.undelivered(ctx, lease, errors.Join(err, ErrDone))
 		}
 	}
 	out := Token{Token: cred.Token, Type: cred.Type, ExpiresIn: Seconds(exp.Unix() - now.Unix()), Scopes: set, LeaseID: lease.ID, RequestID: d.requestID}
@@ -273,6 +273,9 @@ func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) erro
 
 // undelivered ends a lease whose token nobody got.
 func (b *Broker) undelivered(ctx context.Context, l Lease, cause error) error {
+	// Whatever made it late must not make its end late too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
 	e := b.taskEntry(audit.LeaseUndelivered, self, l.TaskID, map[string]string{"why": fmt.Sprint(errorKind(cause))})
 	e.LeaseID = l.ID
 	if err := b.cfg.Journal.Append(ctx, Record{

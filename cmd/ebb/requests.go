@@ -226,11 +226,11 @@ func (c *cli) requestsDeny() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := d.look(c, cmd, o, args[0], "deny")
-		if err != nil {
+		if _, err := d.look(c, cmd, o, args[0], "deny"); err != nil {
 			return err
 		}
-		if r, err = o.Deny(cmd.Context(), args[0], broker.Verdict{Digest: d.digest, Code: broker.DenyCode(code), Note: d.note}); err != nil {
+		r, err := o.Deny(cmd.Context(), args[0], broker.Verdict{Digest: d.digest, Code: broker.DenyCode(code), Note: d.note})
+		if err != nil {
 			return err
 		}
 		return out.One(c.stdout, c.format, requestDetails, r)

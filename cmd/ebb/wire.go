@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"ebb/attest/dpop"
-	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/keys"
 	"ebb/cmd/ebb/internal/config"
@@ -68,69 +67,78 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 	if err := n.openData(s.Config); err != nil {
 		return nil, err
 	}
-	tlsConfig, err := serverTLS(s.TLS)
-	if err != nil {
-		return nil, err
-	}
 	if n.url, err = n.address(ctx, s.Config); err != nil {
 		return nil, err
 	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	// Keys, and what they sign.
-	n.dir, err = keys.Open(keys.Config{Dir: s.Signing.KeysDir, Log: s.Log, Policy: keys.Policy{
-		Alg: jose.Alg(s.Signing.Alg), RotateEvery: s.Signing.RotateEvery, Lead: s.Signing.Lead, Grace: s.Signing.Overlap,
-	}})
+	if err := n.core(ctx, s, metrics); err != nil {
+		return nil, err
+	}
+	mux, err := n.surfaces(s, metrics)
 	if err != nil {
 		return nil, err
+	}
+	if err := n.door(ctx, s, mux); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// core makes the broker and all that it stands on.
+func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registry) (err error) {
+	// Keys, and what derives from them.
+	kc := keysConfig(s.Config)
+	kc.Log = s.Log
+	if n.dir, err = keys.Open(kc); err != nil {
+		return err
 	}
 	ring := n.dir.Ring()
 	var nonces *dpop.Nonces
 	if s.DPoP.Nonce == "on" {
 		if nonces, err = dpop.NewNonces(ring.Derive("dpop-nonce"), nonceSlice); err != nil {
-			return nil, err
+			return err
 		}
 	}
 
 	// Stores.
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	journal, err := n.openJournal(ctx, s.Config, metrics)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ledger, err := n.openLedger(ctx, s.Config, metrics)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	// Who decides, who vouches, what mints, who may do what.
-	n.policies, err = openPolicies(s, journal)
-	if err != nil {
-		return nil, err
+	if n.policies, err = openPolicies(s, journal); err != nil {
+		return err
 	}
 	attestors, err := openAttestors(s, n.url, ring, ledger)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	providers, err := openProviders(s.Config, n.url, ring)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	people, err := principals(s)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
-	// The core: it refills the ledger before it returns.
+	// The broker refills the ledger before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.live, Attestors: attestors, Providers: providers,
 		Principals: people, Keys: ring, Nonces: nonces, Limits: s.Limits, Logger: s.Log, Registerer: metrics,
 	})
-	if err != nil {
-		return nil, err
-	}
+	return err
+}
 
-	// The surfaces.
+// surfaces makes what speaks HTTP.
+func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, error) {
 	proxies, err := web.ParseProxies(s.TrustedProxies)
 	if err != nil {
 		return nil, err
@@ -139,28 +147,33 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.ClientCA != "", KeyMaxAge: ring.MaxAge(), Policies: n.policies.files})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.ClientCA != "", Policies: n.policies.files})
 	if err != nil {
 		return nil, err
 	}
 	surface.Register()
 	surface.RegisterProbes(mux, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return mux, nil
+}
 
-	// The door.
-	n.server = web.NewServer(mux, web.Limits{}, s.Log)
-	n.server.TLSConfig = tlsConfig
+// door makes the server and its listener.
+func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error) {
+	n.server = web.NewServer(h, web.Limits{}, s.Log)
+	if n.server.TLSConfig, err = serverTLS(s.TLS); err != nil {
+		return err
+	}
 	requests, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
 	n.server.BaseContext = func(net.Listener) context.Context { return requests }
 	if n.listener == nil {
 		if n.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.Listen); err != nil {
-			return nil, fail("cannot listen: "+err.Error(), "stop what uses the address, or set listen (EBB_LISTEN)")
+			return fail("cannot listen: "+err.Error(), "stop what uses the address, or set listen (EBB_LISTEN)")
 		}
 	}
-	if tlsConfig != nil {
-		n.listener = tls.NewListener(n.listener, tlsConfig)
+	if n.server.TLSConfig != nil {
+		n.listener = tls.NewListener(n.listener, n.server.TLSConfig)
 	}
-	return n, nil
+	return nil
 }
 
 // address is the public URL. A port that the system chooses is bound at once,

@@ -118,6 +118,17 @@ func (b *Broker) rates(l lane, taskID string, g budget) []Rate {
 	}
 }
 
+// limitKey names a lane of a task. Until it has a share again, its requests are
+// refused here: each of them would be remembered in the ledger that all share.
+type limitKey struct {
+	taskID string
+	lane   lane
+}
+
+func tooOften(r *RateError) *Error {
+	return &Error{Kind: TooMany, Public: "This task or its owner asks too often. Wait, then try again.", Cause: r, RetryAfter: max(r.RetryAfter, time.Millisecond)}
+}
+
 // admit claims the proof and the evidence, counts the request, and returns the
 // task: one round trip, or two for a task this process has not seen lately. A
 // task that is over is refused here, so that nothing behind it needs to ask.
@@ -127,6 +138,10 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 	}
 	if err := b.forgotten(p); err != nil {
 		return Live{}, err
+	}
+	full := limitKey{taskID, l}
+	if until, _ := b.limited.Get(full); b.now().Before(until) {
+		return Live{}, tooOften(&RateError{RetryAfter: until.Sub(b.now())})
 	}
 	a := Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)}
 	g, seen := b.budgets.Get(taskID)
@@ -143,7 +158,8 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(l, taskID, g)})
 	}
 	if r, ok := errors.AsType[*RateError](err); ok {
-		return Live{}, &Error{Kind: TooMany, Public: "This task or its owner asks too often. Wait, then try again.", Cause: err, RetryAfter: r.RetryAfter}
+		b.limited.Add(full, b.now().Add(r.RetryAfter))
+		return Live{}, tooOften(r)
 	}
 	switch {
 	case err == nil:

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"ebb/attest/jose"
 )
@@ -79,7 +80,12 @@ func (b *Broker) assertedSandbox(ctx context.Context, assertion string) (Sandbox
 	if err != nil {
 		return Sandbox{}, unavailable(err)
 	}
-	return *t.Sandbox, b.verifyAssertion(ctx, assertion, id, func(jose.Header) (jose.Key, error) { return key, nil })
+	err = b.verifyAssertion(ctx, assertion, id, func(jose.Header) (jose.Key, error) { return key, nil },
+		Rate{Key: "assert:" + t.ID, Limit: 2 * max(endsPerMinute, t.Caps.MintsPerMinute), Per: time.Minute})
+	if err != nil {
+		return Sandbox{}, err
+	}
+	return *t.Sandbox, nil
 }
 
 // askByToken lets a sandbox narrow a token of its own: never another's, never a

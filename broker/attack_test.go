@@ -1391,6 +1391,54 @@ func TestAttackStarvingAnotherRunnersOwner(t *testing.T) {
 	}
 }
 
+// A sandbox that goes on beyond its rate is refused here: what it sends must not
+// fill the memory that all tasks share.
+func TestAttackFloodFillsTheLedger(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Caps.MintsPerMinute = 5
+	s := x.Open(t, spec)
+	var err error
+	for range 10 {
+		_, err = s.Ask(t, "orders:eu/1:read")
+	}
+	kindOf(t, err, broker.TooMany)
+	before := x.ledger.count("Admit")
+	for range 30 {
+		_, err = s.Ask(t, "orders:eu/1:read")
+		if e := kindOf(t, err, broker.TooMany); e.RetryAfter <= 0 {
+			t.Fatal("no Retry-After")
+		}
+	}
+	if n := x.ledger.count("Admit") - before; n > 5 {
+		t.Errorf("30 requests beyond the rate reached the ledger %d times", n)
+	}
+	x.Clock.Add(time.Minute)
+	if _, err := s.Ask(t, "orders:eu/1:read"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The same with client assertions, which are remembered for minutes.
+func TestAttackFloodOfAssertions(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	client := s.Task.Sandbox.ID
+	revoke := func(id string) error {
+		return x.Broker.RevokeToken(t.Context(), broker.Revoker{Subject: &broker.Subject{Assertion: x.Assertion(t, client, s.Key), ClientID: id, Fault: broker.Unauthenticated}}, "x")
+	}
+	kindOf(t, revoke("sbx_"+strings.Repeat("0", 32)), broker.Unauthenticated) // H23: another client_id
+	var err error
+	for range 1300 {
+		if err = revoke(client); err != nil {
+			break
+		}
+	}
+	kindOf(t, err, broker.TooMany)
+}
+
 // A request of less than what a person refused as such is the same question.
 func TestAttackCoolDownBySplitting(t *testing.T) {
 	t.Parallel()

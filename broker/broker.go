@@ -78,6 +78,7 @@ type Broker struct {
 	verified   *lru.LRU[[32]byte, *ownToken]
 	taskTokens *lru.LRU[[32]byte, attest.Identity]
 	budgets    *lru.LRU[string, budget]
+	limited    *lru.LRU[limitKey, time.Time] // when they may ask again
 	tombs      tombs
 	down       atomic.Bool // the ledger is not complete: fail closed
 	strangers  *rate.Limiter
@@ -115,6 +116,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		verified:   lru.NewLRU[[32]byte, *ownToken](8192, nil, time.Minute),
 		taskTokens: lru.NewLRU[[32]byte, attest.Identity](4096, nil, time.Minute),
 		budgets:    lru.NewLRU[string, budget](16384, nil, time.Hour),
+		limited:    lru.NewLRU[limitKey, time.Time](4096, nil, time.Minute),
 		signed:     map[string]audit.Head{},
 		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},

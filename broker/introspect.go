@@ -100,6 +100,9 @@ func (b *Broker) revoker(ctx context.Context, r Revoker) (sandbox, by string, er
 	// its own: RFC 7009 asks for no proof, and ordinary clients send none.
 	if r.Possession.Key.JKT == "" && r.Subject.Assertion != "" {
 		s, err := b.assertedSandbox(ctx, r.Subject.Assertion)
+		if err == nil && r.Subject.ClientID != "" && r.Subject.ClientID != s.ID {
+			err = E(Unauthenticated, "client_id differs from the sandbox that was authenticated.", nil)
+		}
 		return s.ID, s.ID, err
 	}
 	a, err := b.ask(ctx, ends, *r.Subject, r.Possession)

@@ -102,7 +102,8 @@ func (b *Broker) assertionPrincipal(ctx context.Context, assertion, clientID str
 
 // verifyAssertion is the one check of client assertions, of principals and of
 // sandboxes: iss = sub = client, aud the issuer alone, short-lived, used once.
-func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key jose.KeySource) error {
+// What it claims is remembered for minutes, so the client's rates come first.
+func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key jose.KeySource, rates ...Rate) error {
 	c, err := jose.Verify(assertion, jose.Profile{
 		Types: []string{"JWT", "client-authentication+jwt"}, AllowNoType: true,
 		Algs:   []jose.Alg{jose.ES256, jose.EdDSA, jose.Ed25519, jose.RS256, jose.PS256},
@@ -127,6 +128,15 @@ func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key
 	}
 	if made.Unix() < b.since.Load() {
 		return E(Unauthenticated, "The client assertion is older than the memory of the broker, which has just started. Sign a new one.", nil)
+	}
+	if len(rates) > 0 {
+		_, err := b.cfg.Ledger.Admit(ctx, Admission{Rates: rates})
+		if r, ok := errors.AsType[*RateError](err); ok {
+			return tooOften(r)
+		}
+		if err != nil {
+			return unavailable(err)
+		}
 	}
 	_, err = b.cfg.Ledger.Admit(ctx, Admission{Claims: []Claim{{
 		Key: "ca:" + hashOf(sub, c.ID), Value: "1", Until: c.Expiry.Add(skew),

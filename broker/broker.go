@@ -162,6 +162,8 @@ func (c *Config) check() error {
 	need(c.Limits.TicketTTL <= time.Minute, "Limits.TicketTTL is at most 60 s")
 	for name, p := range c.Providers {
 		need(p.Driver != nil && p.Resource != "", "provider "+name+" needs a driver and a resource")
+		// mint has no intent before a third party is called (I3): refused until it has.
+		need(p.Driver == nil || p.Driver.Class() == provider.ClassInstant, "provider "+name+" cannot be revoked at once, which minting does not support yet")
 		need(p.Resource != c.Issuer+apiPath, "provider "+name+" must not use the broker's own resource")
 	}
 	return errors.Join(errs...)

@@ -242,13 +242,25 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	return out, nil
 }
 
+// issued is the data of an audit.LeaseIssued entry.
+type issued struct {
+	Provider  string           `json:"provider"`
+	Scopes    scopes.Set       `json:"scope"`
+	Resource  string           `json:"resource"`
+	ExpiresAt time.Time        `json:"exp"`
+	Binding   provider.Binding `json:"cnf"`
+	Rules     string           `json:"rules"`
+	Tool      string           `json:"tool"`
+	Txn       string           `json:"txn"`
+}
+
 // record makes the lease durable and then live. From here on a client that hangs
 // up changes nothing.
 func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	e := b.taskEntry(audit.LeaseIssued, l.Sandbox, l.TaskID, map[string]any{
-		"provider": l.Provider, "scope": l.Scopes, "resource": l.Resource, "exp": l.ExpiresAt, "cnf": l.Binding, "rules": l.Rule, "tool": l.Tool, "txn": l.Txn,
+	e := b.taskEntry(audit.LeaseIssued, l.Sandbox, l.TaskID, issued{
+		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	})
 	e.LeaseID, e.RequestID = l.ID, l.RequestID
 	rec := Record{IssueLease: &l, Entries: []audit.Entry{e}}

@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"math/big"
 	"net"
 	"net/http"
@@ -20,7 +22,40 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ebb/attest/jose"
+	"ebb/web/client"
 )
+
+// idToken signs the token of a CI job, and publishes the key unless JWKS is "-":
+// idtoken FILE JWKS NAME=VALUE...
+func idToken(ts *testscript.TestScript, neg bool, args []string) {
+	file := ts.MkAbs("issuer.key")
+	key, err := client.LoadKey(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err = client.NewKey(jose.ES256)
+		ts.Check(err)
+		ts.Check(client.SaveKey(file, key))
+	}
+	ts.Check(err)
+	public, err := publicKey(key)
+	ts.Check(err)
+	now := time.Now()
+	claims := map[string]any{"iss": "https://ci.example.com", "aud": "https://ebb.example.com", "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "jti": rand.Text()}
+	for _, arg := range args[2:] {
+		name, value, _ := strings.Cut(arg, "=")
+		claims[name] = value
+	}
+	token, err := jose.Sign(key, jose.SignHeader{Type: "JWT", KID: public.KID}, claims)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(token), 0o600))
+	if args[1] == "-" {
+		return
+	}
+	set, err := jose.MarshalJWKS(public)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), set, 0o600))
+}
 
 // newDB makes an empty database and names it: newdb URL PASSWORD.
 func newDB(ts *testscript.TestScript, neg bool, args []string) {

@@ -23,7 +23,7 @@ import (
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "ebb")
-	build := exec.Command("go", "build", "-o", bin, ".")
+	build := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", bin, ".")...)
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, text)
 	}
@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready": ready, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
-			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup,
+			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken,
 		},
 	})
 }

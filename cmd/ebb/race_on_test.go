@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// buildFlags make the binary of the scripts like the tests themselves.
+var buildFlags = []string{"-race"}

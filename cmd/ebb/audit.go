@@ -145,6 +145,9 @@ func (c *cli) auditExport() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().StringVarP(&to, "file", "f", "", "new `file` to write; default: standard output")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) (err error) {
+		if to == "" && terminal(c.stdout) {
+			return usage("an export is bytes to be proved, not text to be read", "name a file with -f, or read it with `ebb audit list`")
+		}
 		o, err := c.operator(operatorKey)
 		if err != nil {
 			return err

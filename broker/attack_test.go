@@ -593,7 +593,7 @@ func TestAttackManySilentTasks(t *testing.T) {
 	})
 	stop()
 	<-done
-	if len(looks) < 2 || looks[1].Sub(looks[0]) > 700*time.Millisecond {
+	if len(looks) < 2 || looks[1].Sub(looks[0]) > 900*time.Millisecond {
 		t.Errorf("it looked at %v", looks)
 	}
 }

@@ -66,7 +66,7 @@ func TestInvariants(t *testing.T) {
 			{here, "TestWordsDecideNothing"}, {"../cmd/ebb/internal/out/out_test.go", "TestNothingHides"}, {"../web/api/v1_test.go", "TestH57_ReasonIsInert"},
 		}, ""},
 		{"I10", "one winner", []held{
-			{walk, "TestTicketsAreSingleUse"}, {"../web/api/dpop_test.go", "TestRFC_A43_ReplayRace"}, {"memstore/memstore_test.go", "TestLedger"},
+			{attack, "TestAttackTicketLostToABlip"}, {"../web/api/dpop_test.go", "TestRFC_A43_ReplayRace"}, {"memstore/memstore_test.go", "TestLedger"},
 			{"redisstore/redis_test.go", "TestLedger"}, {"sqlstore/suite_test.go", "TestJournal"}, {"sqlstore/suite_test.go", "TestDesk"},
 		}, ""},
 		{"I11", "everything is on the record", []held{

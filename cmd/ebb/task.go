@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -50,19 +49,14 @@ type opened struct {
 }
 
 func newTask(c *cli) *cobra.Command {
-	type op = *client.Operator
-	ctx := func(f func(op, context.Context, string) (broker.Task, error)) moveFunc {
-		return func(o op, ctx context.Context, id, _ string) (broker.Task, error) { return f(o, ctx, id) }
-	}
 	return c.group("task", "Open, watch and end tasks",
-		c.taskOpen(), c.taskList(), c.taskShow(), c.taskTicket(),
-		c.taskMove("heartbeat", "Say that the runner is alive", false, ctx(op.Heartbeat)),
-		c.taskMove("pause", "Let nothing mint for now; live credentials stay", true, op.Pause),
-		c.taskMove("resume", "Let a paused task mint again", false, ctx(op.Resume)),
-		c.taskEnd("complete", "End a task: every credential of it is dead when this returns", false, func(o op, ctx context.Context, id, _ string) (broker.Completion, error) {
-			return o.Complete(ctx, id)
-		}),
-		c.taskEnd("stop", "End a task for cause", true, op.Stop),
+		c.taskOpen(), c.taskList(), c.taskTicket(), c.taskTaint(),
+		onTask(c, "show", "Show one task", taskDetails, (*client.Operator).Task),
+		onTask(c, "heartbeat", "Say that the runner is alive", taskDetails, (*client.Operator).Heartbeat),
+		onTaskFor(c, "pause", "Let nothing mint for now; live credentials stay", taskDetails, (*client.Operator).Pause),
+		onTask(c, "resume", "Let a paused task mint again", taskDetails, (*client.Operator).Resume),
+		onTask(c, "complete", "End a task: every credential of it is dead when this returns", completionColumns, (*client.Operator).Complete),
+		onTaskFor(c, "stop", "End a task for cause", completionColumns, (*client.Operator).Stop),
 	)
 }
 
@@ -162,22 +156,6 @@ func (c *cli) taskList() *cobra.Command {
 			return err
 		}
 		return out.List(c.stdout, c.format, taskColumns, items)
-	})
-	return c.output(c.remote(cmd))
-}
-
-func (c *cli) taskShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show TASK", Short: "Show one task", Args: cobra.ExactArgs(1)}
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		o, err := c.operator(operatorKey)
-		if err != nil {
-			return err
-		}
-		t, err := o.Task(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return out.One(c.stdout, c.format, taskDetails, t)
 	})
 	return c.output(c.remote(cmd))
 }

@@ -26,25 +26,46 @@ var completionColumns = []out.Column[broker.Completion]{
 	{Name: "withdrawn_requests", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Withdrawn) }},
 }
 
-// What the client does to a task; reason may be "".
-type (
-	moveFunc = func(o *client.Operator, ctx context.Context, id, reason string) (broker.Task, error)
-	endFunc  = func(o *client.Operator, ctx context.Context, id, reason string) (broker.Completion, error)
-)
-
-// taskMove is a command that changes a task and shows it.
-func (c *cli) taskMove(verb, short string, reason bool, do moveFunc) *cobra.Command {
+// onTask is a command that does one thing with one task and shows what came of it.
+func onTask[T any](c *cli, verb, short string, columns []out.Column[T], do func(*client.Operator, context.Context, string) (T, error)) *cobra.Command {
 	cmd := &cobra.Command{Use: verb + " TASK", Short: short, Args: cobra.ExactArgs(1)}
-	why := ""
-	if reason {
-		cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
+	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		answer, err := do(o, cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return out.One(c.stdout, c.format, columns, answer)
+	})
+	return c.output(c.remote(cmd))
+}
+
+// onTaskFor is onTask with a --reason.
+func onTaskFor[T any](c *cli, verb, short string, columns []out.Column[T], do func(*client.Operator, context.Context, string, string) (T, error)) *cobra.Command {
+	reason := ""
+	cmd := onTask(c, verb, short, columns, func(o *client.Operator, ctx context.Context, id string) (T, error) {
+		return do(o, ctx, id, reason)
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return cmd
+}
+
+// taskTaint is not onTask: it names what was read after the task.
+func (c *cli) taskTaint() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "taint TASK SOURCE...", Short: "Report what a task has read that others can write, such as public-issue-comments",
+		Long: "Report what a task has read that others can write, such as public-issue-comments.\nPolicies and approvers see it. Nothing takes it away again.",
+		Args: cobra.MinimumNArgs(2),
 	}
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		o, err := c.operator(operatorKey)
 		if err != nil {
 			return err
 		}
-		t, err := do(o, cmd.Context(), args[0], why)
+		t, err := o.Taint(cmd.Context(), args[0], args[1:]...)
 		if err != nil {
 			return err
 		}
@@ -53,42 +74,16 @@ func (c *cli) taskMove(verb, short string, reason bool, do moveFunc) *cobra.Comm
 	return c.output(c.remote(cmd))
 }
 
-// taskEnd is a command that ends a task and shows what became of its credentials.
-func (c *cli) taskEnd(verb, short string, reason bool, do endFunc) *cobra.Command {
-	cmd := &cobra.Command{Use: verb + " TASK", Short: short, Args: cobra.ExactArgs(1)}
-	why := ""
-	if reason {
-		cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
-	}
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		o, err := c.operator(operatorKey)
-		if err != nil {
-			return err
-		}
-		done, err := do(o, cmd.Context(), args[0], why)
-		if err != nil {
-			return err
-		}
-		return out.One(c.stdout, c.format, completionColumns, done)
-	})
-	return c.output(c.remote(cmd))
-}
-
 func (c *cli) taskTicket() *cobra.Command {
-	cmd := &cobra.Command{Use: "ticket TASK", Short: "Print another single-use enrolment ticket", Args: cobra.ExactArgs(1)}
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		o, err := c.operator(operatorKey)
+	columns := []out.Column[opened]{
+		{Name: "ticket", Cell: func(o opened) string { return o.Ticket }},
+		{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }},
+	}
+	return onTask(c, "ticket", "Print another single-use enrolment ticket", columns, func(o *client.Operator, ctx context.Context, id string) (opened, error) {
+		tk, err := o.Ticket(ctx, id)
 		if err != nil {
-			return err
+			return opened{}, err
 		}
-		tk, err := o.Ticket(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return out.One(c.stdout, c.format, []out.Column[opened]{
-			{Name: "ticket", Cell: func(o opened) string { return o.Ticket }},
-			{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }},
-		}, opened{Task: broker.Task{ID: args[0]}, Ticket: tk.Ticket.Reveal(), TicketExpiresAt: tk.ExpiresAt})
+		return opened{Task: broker.Task{ID: id}, Ticket: tk.Ticket.Reveal(), TicketExpiresAt: tk.ExpiresAt}, nil
 	})
-	return c.output(c.remote(cmd))
 }

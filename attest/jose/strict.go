@@ -70,22 +70,39 @@ func measure(b []byte, lim Limits) error {
 // case-insensitive decoder further on (encoding/json is one) would confuse
 // them, so that "AUD" overrides "aud".
 func (m members) lookAlike(registered []string) bool {
+	fold := false
 	for name := range m {
 		if !foldable(name) {
 			continue
 		}
+		fold = true
 		for _, r := range registered {
 			if name != r && strings.EqualFold(name, r) {
 				return true
 			}
 		}
-		for other := range m {
-			if name != other && strings.EqualFold(name, other) {
-				return true
-			}
-		}
 	}
-	return false
+	if !fold {
+		return false
+	}
+	// Not each with each: a stranger chooses how many there are and how much of
+	// them is alike.
+	seen := make(map[string]struct{}, len(m))
+	for name := range m {
+		seen[folded(name)] = struct{}{}
+	}
+	return len(seen) < len(m)
+}
+
+// folded is the same text for all that strings.EqualFold calls equal.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+			least = min(least, o)
+		}
+		return least
+	}, name)
 }
 
 // foldable reports whether a name could be equal to a different one under

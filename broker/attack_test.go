@@ -1439,6 +1439,36 @@ func TestAttackFloodOfAssertions(t *testing.T) {
 	kindOf(t, err, broker.TooMany)
 }
 
+// A replica starts while another is ending a task for cause: it must not write its
+// guess over who did it and why.
+func TestAttackReplicaGuessesTheCause(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	x.store.on("Append.move", func() error { // refused in the ledger, not yet on the record
+		x.janitor(t, x.replica(t))
+		time.Sleep(1200 * time.Millisecond) // a round of its janitor, by the machine's clock
+		return nil
+	})
+	if _, err := x.Broker.StopTask(t.Context(), x.who(brokertest.Operator), s.Task.ID, "leak"); err != nil {
+		t.Fatal(err)
+	}
+	task, err := x.Broker.Task(t.Context(), x.who(brokertest.Operator), s.Task.ID)
+	if err != nil || task.Cause != broker.CauseStopped || task.ClosedBy != brokertest.Operator || task.Reason != "leak" {
+		t.Errorf("closed by %s: %s %q (%v)", task.ClosedBy, task.Cause, task.Reason, err)
+	}
+	crashed := x.Open(t, brokertest.Spec())
+	if _, _, err := x.memory.get().SetState(t.Context(), crashed.Task.ID, broker.TaskClosed, x.Clock.Now(), x.Clock.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	x.janitor(t, x.replica(t))
+	x.Clock.Add(time.Minute)
+	eventually(t, "an end that nobody finishes is finished", func() bool {
+		ts, err := x.db.Tasks(t.Context(), broker.TaskFilter{IDs: []string{crashed.Task.ID}})
+		return err == nil && ts[0].State == broker.TaskClosed
+	})
+}
+
 // A request of less than what a person refused as such is the same question.
 func TestAttackCoolDownBySplitting(t *testing.T) {
 	t.Parallel()

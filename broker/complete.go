@@ -54,12 +54,15 @@ func (b *Broker) mineSoon(ctx context.Context, who Principal, ends bool, taskID 
 	return live.Task, nil
 }
 
+// closeTime bounds one attempt at an end.
+const closeTime = 15 * time.Second
+
 // close is the one way a task ends. The order is: refuse here at once, refuse in
 // the ledger, which every replica asks, then make it durable, then take back
 // what waits. Whatever step fails is owed and tried again until it is done, and
 // the caller is not told that the task is complete before it is.
 func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completion, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	m.ID, m.State = taskID, TaskClosed
 	if m.At.IsZero() { // an owed end keeps the moment it was asked for
@@ -220,7 +223,7 @@ func (b *Broker) payOwed(ctx context.Context) {
 	g.SetLimit(64)
 	for _, m := range tasks {
 		g.Go(func() error {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || m.Reason == ledgerOnly && b.now().Sub(m.At) < 2*closeTime {
 				return nil
 			}
 			if _, err := b.close(ctx, m.ID, m); err != nil {

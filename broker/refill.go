@@ -75,11 +75,15 @@ func (b *Broker) refillClosed(ctx context.Context, now time.Time) (map[string]bo
 	closed := map[string]bool{}
 	err := b.eachTask(ctx, TaskFilter{State: TaskClosed, ClosedFrom: now.Add(-b.cfg.Limits.MaxTTL)}, func(t Task) error {
 		closed[t.ID] = true
-		_, _, err := b.cfg.Ledger.SetState(ctx, t.ID, TaskClosed, t.ClosedAt, now.Add(b.cfg.Limits.MaxTTL))
+		_, _, err := b.cfg.Ledger.SetState(ctx, t.ID, TaskClosed, t.ClosedAt, b.remember())
 		return err
 	})
 	return closed, err
 }
+
+// ledgerOnly is why a task ends that the ledger knows as closed and the journal
+// does not. Another replica may be about to say why, so payOwed gives it time.
+const ledgerOnly = "end recorded in the ledger only"
 
 // refillOpen puts back open tasks with their records. A task that the ledger
 // knows as closed while the journal does not was ended in the moment of a crash:
@@ -102,7 +106,7 @@ func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
 			return err
 		}
 		if live.State == TaskClosed {
-			b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseCompleted, By: self, Reason: "end recorded in the ledger only", At: now})
+			b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseCompleted, By: self, Reason: ledgerOnly, At: now})
 		}
 		return nil
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // maxCell is how many code points of a cell a table shows. Ids are shorter.
-const maxCell = 96
+const maxCell = 160
 
 // Column is one fact of a T: its heading in tables and CSV, and its text.
 type Column[T any] struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,6 +31,9 @@ type readyAnswer struct {
 // needs no credentials and must not be a way to load the stores.
 const readyFor = time.Second
 
+// readyWait is how long a dependency may take to answer and still count as up.
+const readyWait = 3 * time.Second
+
 type readiness struct {
 	mu    sync.Mutex
 	until time.Time
@@ -57,7 +61,13 @@ func (a *API) RegisterProbes(m *web.Mux, metrics http.Handler) {
 }
 
 func (a *API) readyz(c echo.Context) error {
-	out, cause := a.ready.look(a.cfg.Now(), func() []broker.Dependency { return a.b.Ready(c.Request().Context()) })
+	out, cause := a.ready.look(a.cfg.Now(), func() []broker.Dependency {
+		// The answer is for everybody who asks within readyFor: whoever hangs up must
+		// not make it a bad one, and a store that hangs must not hold them all.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), readyWait)
+		defer cancel()
+		return a.b.Ready(ctx)
+	})
 	web.EventOf(c).Cause = cause
 	status := http.StatusOK
 	if out.Status != "ready" {

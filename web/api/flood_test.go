@@ -1,0 +1,22 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// A stranger who hangs up while /readyz looks must not make it say, for a whole
+// second and to everybody, that the stores are down: load balancers believe it.
+func TestReadyzIsNotSpoiledByWhoHangsUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	r.env.Clock.Add(2 * time.Second)
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	r.do(t, r.request(http.MethodGet, "/readyz", nil).WithContext(gone))
+	if a := r.do(t, r.request(http.MethodGet, "/readyz", nil)); a.status != http.StatusOK {
+		t.Errorf("after somebody hung up: %d %s", a.status, a.body)
+	}
+}

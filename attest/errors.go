@@ -29,7 +29,6 @@ const (
 	ReasonClaims          Reason = "claims"
 	ReasonKeyBinding      Reason = "key_binding"
 	ReasonUsed            Reason = "used"
-	ReasonChannel         Reason = "channel"
 	ReasonSelectors       Reason = "selectors"
 )
 

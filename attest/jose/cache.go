@@ -19,8 +19,6 @@ type CacheConfig struct {
 	URL string
 	// File with a JWK Set, read again when it may have changed.
 	File string
-	// Use that the keys must have, see ParseJWKForUse. Default "sig".
-	Use string
 	// MinAge and MaxAge bound how long a set is used before it is fetched again,
 	// whatever Cache-Control says. Defaults 1 m and 1 h.
 	MinAge, MaxAge time.Duration
@@ -70,9 +68,6 @@ func NewKeyCache(c CacheConfig) (*KeyCache, error) {
 	}
 	if c.MaxAge < c.MinAge {
 		return nil, errors.New("jose: key cache: max age is below min age")
-	}
-	if c.Use == "" {
-		c.Use = "sig"
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -161,7 +156,7 @@ func (k *KeyCache) fetch(ctx context.Context) error {
 		raw, age, err := k.source.read(ctx)
 		var set KeySet
 		if err == nil {
-			set, err = ParseJWKSForUse(raw, k.cfg.Use)
+			set, err = ParseJWKS(raw)
 		}
 		return nil, k.settle(set, age, err)
 	})

@@ -33,13 +33,7 @@ var (
 // ParseJWK reads one public signature key (RFC 7517, section 4). Private and
 // symmetric keys are refused, and so are weak RSA keys, points off the curve,
 // and keys whose use or key_ops say anything but signatures.
-func ParseJWK(b []byte) (Key, error) { return parseJWK(b, "sig") }
-
-// ParseJWKForUse is ParseJWK for sets whose profile names its own use, such as
-// "jwt-svid" (JWT-SVID, section 6): that use is then required.
-func ParseJWKForUse(b []byte, use string) (Key, error) { return parseJWK(b, use) }
-
-func parseJWK(b []byte, use string) (Key, error) {
+func ParseJWK(b []byte) (Key, error) {
 	if len(b) > maxJWK {
 		return Key{}, fmt.Errorf("jose: the JWK is larger than %d bytes", maxJWK)
 	}
@@ -60,11 +54,11 @@ func parseJWK(b []byte, use string) (Key, error) {
 	if k.Algs, err = algsFor(pub); err != nil {
 		return Key{}, err
 	}
-	return k, k.label(m, use)
+	return k, k.label(m)
 }
 
 // label applies the members that say what the key may be used for.
-func (k *Key) label(m members, use string) error {
+func (k *Key) label(m members) error {
 	var ok bool
 	if v, found := m["kid"]; found {
 		if k.KID, ok = text(v); !ok || !validKID(k.KID) {
@@ -72,11 +66,9 @@ func (k *Key) label(m members, use string) error {
 		}
 	}
 	if v, found := m["use"]; found {
-		if k.Use, ok = text(v); !ok || k.Use != use {
+		if k.Use, ok = text(v); !ok || k.Use != "sig" {
 			return errJWKUse
 		}
-	} else if use != "sig" {
-		return errJWKUse
 	}
 	if v, found := m["key_ops"]; found {
 		var ops []string
@@ -113,10 +105,7 @@ func NewKeySet(keys ...Key) (KeySet, error) {
 // refuse are skipped, as the RFC asks, except that a private or symmetric key
 // anywhere spoils the set: its publisher has lost control of it. Two usable
 // keys with one kid are refused. The set may be empty.
-func ParseJWKS(b []byte) (KeySet, error) { return ParseJWKSForUse(b, "sig") }
-
-// ParseJWKSForUse is ParseJWKS with the rule of ParseJWKForUse.
-func ParseJWKSForUse(b []byte, use string) (KeySet, error) {
+func ParseJWKS(b []byte) (KeySet, error) {
 	if len(b) > maxJWKS {
 		return KeySet{}, fmt.Errorf("jose: the JWK set is larger than %d bytes", maxJWKS)
 	}
@@ -133,7 +122,7 @@ func ParseJWKSForUse(b []byte, use string) (KeySet, error) {
 	}
 	keys := make([]Key, 0, len(list))
 	for _, v := range list {
-		k, err := parseJWK(v, use)
+		k, err := ParseJWK(v)
 		if errors.Is(err, errJWKPrivate) {
 			return KeySet{}, err
 		}

@@ -29,7 +29,6 @@ const (
 	SandboxToken    = "sandbox.token"    // it got a task token
 
 	RequestCreated   = "request.created"   // a person was asked
-	RequestRepeated  = "request.repeated"  // the same was asked again
 	RequestVoted     = "request.voted"     // one person answered
 	RequestApproved  = "request.approved"  // the quorum said yes
 	RequestDenied    = "request.denied"    // a person said no
@@ -42,18 +41,17 @@ const (
 	LeaseIssued      = "lease.issued"      // a credential was minted
 	LeaseRevoked     = "lease.revoked"     // refused here from now on
 	LeaseUndelivered = "lease.undelivered" // minted, but it never left
-	LeaseExpired     = "lease.expired"     // its own expiry passed
 )
 
 // Kinds is the whole table, sorted.
 func Kinds() []string {
 	return []string{
 		BrokerStarted, BrokerStopped,
-		LeaseExpired, LeaseIssued, LeaseRevoked, LeaseUndelivered,
+		LeaseIssued, LeaseRevoked, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,
 		PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,
-		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
+		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestVoted, RequestWithdrawn,
 		SandboxEnrolled, SandboxRejected, SandboxToken,
 		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket, TaskViolation,
 		TokenDenied, TokenReplayed,

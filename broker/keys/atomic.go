@@ -14,7 +14,6 @@ import (
 
 const (
 	dirMode    = 0o700
-	fileMode   = 0o600
 	tempPrefix = ".writing-"
 	maxFile    = 16 << 10
 	// tempAge is when a temporary file must be the leftover of a crash.

@@ -68,12 +68,18 @@ func Open(name, kindName string, config json.RawMessage, env Env) (attest.Attest
 	return nil, fmt.Errorf("attest: %q: there is no kind %q; the kinds are %s", name, kindName, strings.Join(Kinds(), ", "))
 }
 
+// replicaSkew is how far the clocks of replicas may differ: a task token that
+// another one has just issued is not from the future. Nothing is gained at its
+// other end: what is issued on it ends with the token's own expiry.
+const replicaSkew = 10 * time.Second
+
 func openEnroll(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	c, err := enroll.Decode(config)
 	if err != nil {
 		return nil, err
 	}
 	c.Name, c.Issuer, c.Tickets, c.Keys, c.MaxLifetime, c.Now = name, env.Issuer, env.Tickets, env.Keys, env.MaxTask, env.Now
+	c.Leeway = replicaSkew
 	return opened(enroll.New(c))
 }
 

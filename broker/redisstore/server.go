@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -85,4 +86,10 @@ func parseInfo(text string) map[string]string {
 func atoi(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n
+}
+
+// Clock asks Redis what time it is; in a Cluster, one of its masters.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	at, err := s.client.Time(ctx).Result()
+	return at, wrap(err)
 }

@@ -192,3 +192,25 @@ func MigrationStatus(ctx context.Context, cfg Config) (migrations.State, error) 
 	st, err := migrations.Status(ctx, eng.writer, eng.dialect)
 	return st, errors.Join(eng.explain(err), eng.close())
 }
+
+// ServerClock asks the database what time it is. SQLite has the clock of this
+// machine. It opens no store and changes nothing.
+func ServerClock(ctx context.Context, cfg Config) (time.Time, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return time.Time{}, err
+	}
+	eng, err := openEngine(ctx, cfg, false)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if eng == nil || eng.dialect != migrations.Postgres {
+		if eng != nil {
+			err = eng.close()
+		}
+		return time.Now(), err
+	}
+	var at time.Time
+	err = eng.writer.QueryRowContext(ctx, "SELECT CURRENT_TIMESTAMP").Scan(&at)
+	return at, errors.Join(eng.explain(err), eng.close())
+}

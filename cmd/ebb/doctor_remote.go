@@ -40,6 +40,27 @@ func (d *doctor) journal(ctx context.Context) {
 	default:
 		d.ok("journal", "reachable, schema %d", len(state.Applied))
 	}
+	if d.cfg.Database != "" {
+		d.apart("journal clock", "the database", func() (time.Time, error) { return sqlstore.ServerClock(ctx, journalConfig(d.cfg)) })
+	}
+}
+
+// apart compares another clock with that of this machine. Nothing that ebb decides
+// is read off those clocks, but what people read beside each other is, and a
+// machine whose clock is wrong seldom has one that is wrong alone.
+func (d *doctor) apart(check, whose string, read func() (time.Time, error)) {
+	before := time.Now()
+	at, err := read()
+	if err != nil {
+		d.failed(check, err, "")
+		return
+	}
+	middle := before.Add(time.Since(before) / 2)
+	if off := middle.Sub(at).Abs().Round(time.Millisecond); off > clockWarning {
+		d.warn(check, fmt.Sprintf("this machine and %s are %s apart", whose, off), "set both clocks by NTP")
+		return
+	}
+	d.ok(check, "like this machine's")
 }
 
 func (d *doctor) ledger(ctx context.Context) {
@@ -62,6 +83,7 @@ func (d *doctor) ledger(ctx context.Context) {
 		return
 	}
 	defer l.Close()
+	d.apart("ledger clock", "Redis", func() (time.Time, error) { return l.Clock(ctx) })
 	if err := l.Check(ctx); errors.Is(err, broker.ErrLost) {
 		d.warn("ledger", "Redis holds no complete ledger", "ebb refills it when it starts; if ebb runs, look at its log")
 		return
@@ -134,7 +156,7 @@ func (d *doctor) clock(resp *http.Response) {
 
 func (d *doctor) dependencies(resp *http.Response, body []byte) {
 	var ready struct {
-		Dependencies []struct{ Name, State string }
+		Dependencies []struct{ Name, State, Warning string }
 	}
 	if err := json.Unmarshal(body, &ready); err != nil {
 		d.fail("readiness", "what answers is not an ebb", "check --url")
@@ -142,7 +164,11 @@ func (d *doctor) dependencies(resp *http.Response, body []byte) {
 	}
 	var down []string
 	for _, x := range ready.Dependencies {
-		if x.State != "up" {
+		switch x.State {
+		case "up":
+		case "warning":
+			d.warn("readiness", x.Name+": "+x.Warning, "")
+		default:
 			down = append(down, x.Name)
 		}
 	}

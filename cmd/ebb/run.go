@@ -17,6 +17,7 @@ import (
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/cmd/ebb/internal/keyfile"
+	"ebb/cmd/ebb/internal/out"
 	"ebb/web/client"
 )
 
@@ -193,7 +194,7 @@ func (c *cli) complete(ctx context.Context, o *client.Operator, id string) error
 	for wait := 200 * time.Millisecond; ; wait *= 2 {
 		done, err := o.Complete(ctx, id)
 		if err == nil {
-			c.sayf("ebb: task %s ended: %d credential(s) revoked, %d had expired\n", id, done.Revoked, done.AlreadyExpired)
+			c.sayf("ebb: task %s ended: %d credential(s) revoked, %d had expired\n", out.Line(id), done.Revoked, done.AlreadyExpired)
 			return nil
 		}
 		if exitOf(err) != exitUnavailable {
@@ -201,7 +202,7 @@ func (c *cli) complete(ctx context.Context, o *client.Operator, id string) error
 		}
 		select {
 		case <-ctx.Done():
-			return fail("the task "+id+" could not be completed: ebb is out of reach", "it ends by itself when its heartbeat is missed; `ebb task complete "+id+"` ends it sooner")
+			return fail("the task "+out.Line(id)+" could not be completed: ebb is out of reach", "it ends by itself when its heartbeat is missed; `ebb task complete "+out.Line(id)+"` ends it sooner")
 		case <-time.After(wait):
 		}
 	}

@@ -92,7 +92,7 @@ type tokenAnswer struct {
 }
 
 func (a tokenAnswer) check() error {
-	if a.AccessToken == "" || a.TokenType != "DPoP" && a.TokenType != "Bearer" || a.ExpiresIn <= 0 {
+	if !word(a.AccessToken) || a.TokenType != "DPoP" && a.TokenType != "Bearer" || a.ExpiresIn <= 0 {
 		return badAnswer("holds no token that this client can use", nil)
 	}
 	return nil

@@ -142,3 +142,14 @@ func badAnswer(what string, err error) error {
 	}
 	return fmt.Errorf("client: the answer of ebb %s: %w", what, err)
 }
+
+// word reports one word of visible ASCII, as tokens (RFC 6750 section 2.1) and
+// ebb's names are: it ends in header lines, in files and on terminals.
+func word(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] <= 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -91,7 +91,7 @@ func (s *Sandbox) enrol(ctx context.Context, body []byte) (Enrolment, error) {
 	if err != nil {
 		return Enrolment{}, err
 	}
-	if ans.TaskToken == "" || ans.ClientID == "" || ans.TokenType != "DPoP" {
+	if !word(ans.TaskToken) || !word(ans.ClientID) || !word(ans.TaskID) || ans.TokenType != "DPoP" {
 		return Enrolment{}, badAnswer("holds no task token", nil)
 	}
 	e := Enrolment{TaskToken: provider.NewSecret(ans.TaskToken), ExpiresAt: ans.ExpiresAt, TaskID: ans.TaskID, ClientID: ans.ClientID}

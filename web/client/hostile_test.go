@@ -1,0 +1,47 @@
+package client_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/web/client"
+)
+
+// What a server sends as a token or a name is printed, exported to a child and
+// put into header lines (`ebb token --use`): a terminal must find nothing to
+// obey in it, and curl no second header.
+func TestHostileNamesAndTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	good := map[string]any{
+		"access_token": "abc.DEF-_~+/=", "token_type": "DPoP", "expires_in": 60, "scope": "orders:eu/42:read",
+		"task_token": "abc", "expires_at": "2026-11-20T13:00:00Z", "task_id": "tsk_1", "client_id": sandboxID,
+	}
+	for member, enrols := range map[string]bool{"access_token": false, "task_token": true, "task_id": true, "client_id": true} {
+		for _, bad := range []string{"a\x1b]0;owned\x07", "a\r\nHost: evil.test", "a b", "a\u009b31m", "a\u202eb", "a\x00"} {
+			f, key := newFake(t, "", time.Now)
+			s := f.sandbox(t, key, "TASK-TOKEN")
+			ans := map[string]any{}
+			for k, v := range good {
+				ans[k] = v
+			}
+			f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { answer(w, 200, ans) }
+			ask := func() error {
+				if enrols {
+					_, err := s.Enrol(t.Context(), provider.NewSecret("ebb_tkt_x"))
+					return err
+				}
+				_, err := s.Token(t.Context(), client.TokenRequest{Scope: readScope})
+				return err
+			}
+			if err := ask(); err != nil {
+				t.Fatalf("%s: the good answer: %v", member, err)
+			}
+			ans[member] = bad
+			if err := ask(); err == nil {
+				t.Errorf("%s: %q was taken", member, bad)
+			}
+		}
+	}
+}

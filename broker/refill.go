@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -72,9 +73,12 @@ func (b *Broker) refill(ctx context.Context) error {
 
 // refillClosed repeats every end that a token could have outlived.
 func (b *Broker) refillClosed(ctx context.Context, now time.Time) (map[string]bool, error) {
+	var mu sync.Mutex
 	closed := map[string]bool{}
-	err := b.eachTask(ctx, TaskFilter{State: TaskClosed, ClosedFrom: now.Add(-b.cfg.Limits.MaxTTL)}, func(t Task) error {
+	_, err := b.eachTask(ctx, TaskFilter{State: TaskClosed, ClosedFrom: now.Add(-b.cfg.Limits.MaxTTL)}, func(t Task) error {
+		mu.Lock()
 		closed[t.ID] = true
+		mu.Unlock()
 		_, _, err := b.cfg.Ledger.SetState(ctx, t.ID, TaskClosed, t.ClosedAt, b.remember())
 		return err
 	})
@@ -93,9 +97,7 @@ func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := 0
-	err = b.eachTask(ctx, TaskFilter{Open: true}, func(t Task) error {
-		n++
+	return b.eachTask(ctx, TaskFilter{Open: true}, func(t Task) error {
 		l := records[t.ID]
 		l.Task, l.Due = t, t.due(now)
 		if err := b.cfg.Ledger.PutTask(ctx, l, b.keep(t)); err != nil {
@@ -110,7 +112,6 @@ func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
 		}
 		return nil
 	})
-	return n, err
 }
 
 // forget notes that the ledger lost the proofs it had seen, if there was ever
@@ -221,44 +222,47 @@ func (b *Broker) records(ctx context.Context, now time.Time) (map[string]Live, e
 	return out, nil
 }
 
-func (b *Broker) eachTask(ctx context.Context, f TaskFilter, do func(Task) error) error {
-	f.Page = Page{Limit: 1000}
-	for {
-		ts, err := b.cfg.Journal.Tasks(ctx, f)
-		if err != nil {
-			return err
-		}
-		for _, t := range ts {
-			if err := do(t); err != nil {
-				return err
-			}
-		}
-		if len(ts) < f.Page.Limit {
-			return nil
-		}
-		f.Page.After = ts[len(ts)-1].ID
-	}
-}
+// refillPage and refillWidth make a refill short: pages are read while earlier
+// ones are written, many entries at a time. A hundred thousand leases must not
+// keep a restart waiting.
+const (
+	refillPage  = 1000
+	refillWidth = 256
+)
 
-// refillLeases reads pages while earlier ones are written, 32 at a time: a
-// hundred thousand leases must not keep a restart waiting.
-func (b *Broker) refillLeases(ctx context.Context, f LeaseFilter, do func(Lease) error) (int, error) {
+// each does do for everything that read gives, page by page, in no order, and
+// counts.
+func each[T any](ctx context.Context, read func(context.Context, Page) ([]T, error), id func(T) string, do func(T) error) (int, error) {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(32)
-	f.Now, f.Page = b.now(), Page{Limit: 1000}
+	g.SetLimit(refillWidth)
 	n := 0
-	for {
-		ls, err := b.cfg.Journal.Leases(ctx, f)
+	for page := (Page{Limit: refillPage}); ; {
+		items, err := read(ctx, page)
 		if err != nil {
 			return n, errors.Join(err, g.Wait())
 		}
-		for _, l := range ls {
-			g.Go(func() error { return do(l) })
+		for _, it := range items {
+			g.Go(func() error { return do(it) })
 		}
-		n += len(ls)
-		if len(ls) < f.Page.Limit {
+		n += len(items)
+		if len(items) < refillPage {
 			return n, g.Wait()
 		}
-		f.Page.After = ls[len(ls)-1].ID
+		page.After = id(items[len(items)-1])
 	}
+}
+
+func (b *Broker) eachTask(ctx context.Context, f TaskFilter, do func(Task) error) (int, error) {
+	return each(ctx, func(ctx context.Context, p Page) ([]Task, error) {
+		f.Page = p
+		return b.cfg.Journal.Tasks(ctx, f)
+	}, func(t Task) string { return t.ID }, do)
+}
+
+func (b *Broker) refillLeases(ctx context.Context, f LeaseFilter, do func(Lease) error) (int, error) {
+	f.Now = b.now()
+	return each(ctx, func(ctx context.Context, p Page) ([]Lease, error) {
+		f.Page = p
+		return b.cfg.Journal.Leases(ctx, f)
+	}, func(l Lease) string { return l.ID }, do)
 }

@@ -4,13 +4,19 @@
 //
 //	ledger.go   Ledger: what is true now (Redis, or memory)
 //	journal.go  Journal and Desk: what outlives the process (PostgreSQL, SQLite)
-//	task.go lease.go request.go service.go   the nouns
+//	task.go lease.go request.go service.go   the nouns; ids.go their ids
 //	errors.go   Kind, Error and the sentinels of the stores
+//	broker.go   Config, New, and the Broker that all of the below belong to
+//	open.go     a task before it ends: opened, seen alive, paused, resumed, tainted
+//	record.go   audit entries, and writing them
+//	metrics.go
 //
 // # The walk of one request
 //
 //	1  ask.go, enrol.go   who asks: evidence, client assertion or own token, ending
-//	                      at one task, its one sandbox and one proved key
+//	                      at one task, its one sandbox and one proved key;
+//	                      owntoken.go reads the broker's own tokens, principal.go
+//	                      says which principal calls and gives it its token
 //	2  admit.go           one round trip to the ledger: the proof is used up, the
 //	                      evidence tied to its key, the rate counted, the task read
 //	3  token.go target    scopes and resource to one provider; ceiling and parent

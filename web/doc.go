@@ -4,7 +4,8 @@
 //	limits.go      Limits, NewServer: sizes and timeouts of the listener
 //	proxies.go     forwarding headers survive only from configured proxies
 //	mux.go         Mux: the outermost handler; routes, spans, security headers
-//	middleware.go  request id, panic recovery, one log event, metrics
+//	middleware.go  request id, panic recovery, one log event
+//	metrics.go     metrics of requests, with labels from closed sets
 //	event.go       Event: what a handler adds to that log event
 //	json.go        Decode: strict JSON in
 //	handle.go      Handle: decode, call, encode
@@ -12,6 +13,6 @@
 //	problem.go     errors of /v1 and of unknown routes: RFC 9457
 //	oauth.go       errors of /oauth2: RFC 6749 section 5.2
 //
-// Kinds of surface are the sub-folders: api, console. echo is known here and
-// below and nowhere else.
+// A kind of surface is a sub-folder, such as api. client and verify are the other
+// ends of the wire. echo is known here and below and nowhere else.
 package web

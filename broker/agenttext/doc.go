@@ -11,6 +11,6 @@
 //  3. show.go       Show and ShowLine draw it for pages, terminals and logs.
 //  4. class.go      which code points may be drawn as themselves.
 //  5. notes.go      what a reader should know about it: hidden characters, runs,
-//     mixed scripts, claims of approval.
+//     mixed scripts, claims of approval (claims.go lists the words).
 //  6. csv.go        CSVCell keeps a spreadsheet from running it.
 package agenttext

@@ -8,7 +8,7 @@
 //  1. kind.go        the closed table of what can happen
 //  2. entry.go       the entry, its one encoding (RFC 8785 canonical JSON) and
 //     the strict reader of it
-//     canonical.go   the bytes: a fast path for what is canonical already
+//     canonical.go   the bytes: fastpath.go tells what is canonical already
 //  3. chain.go       Sum, and Chain, which links an entry to the one before
 //  4. checkpoint.go  Checkpoint and SignCheckpoint
 //  5. verify.go      Verify streams an export and proves it, line by line

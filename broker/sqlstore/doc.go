@@ -2,11 +2,14 @@
 // one SQL text. It is the only place besides migrations that knows database/sql.
 //
 //	config.go     Config, Open, Close, Ping, Migrate, MigrationStatus
+//	engine.go     an open database: handles to write and to read
 //	postgres.go   how PostgreSQL is opened and what its errors mean
 //	sqlite.go     the same for SQLite
 //	errors.go     which errors are somebody's fault, and which mean "unknown"
 //	session.go    one connection with its prepared statements
 //	sqltext.go    placeholders, conditions and pages
+//	rows.go       reading the rows of a query
+//	metrics.go
 //
 // The way of a write:
 //
@@ -14,7 +17,7 @@
 //	committer.go  the queue: one goroutine takes whatever waits and commits it
 //	batch.go      one batch: one transaction, or each unit by itself
 //	parts.go      the compare-and-swaps and inserts of a unit
-//	desk.go       Create, Vote, Settle as units
+//	desk.go       Create as a unit; vote.go, settle.go  Vote and Settle
 //	verdict.go    what a vote decides
 //
 // The way of a read: tasks.go, leases.go, requests.go, entries.go.

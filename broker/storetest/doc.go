@@ -13,8 +13,10 @@
 //	desk_vote.go         votes
 //	desk_read.go         filters of requests
 //	ledger.go            RunLedger, and what its parts share
-//	ledger_tasks.go, ledger_leases.go, ledger_gate.go, ledger_feed.go
-//	ledger_model.go      random walks against a model
+//	ledger_tasks.go, ledger_touch.go, ledger_due.go, ledger_leases.go, ledger_feed.go,
+//	ledger_gate.go, ledger_rates.go, ledger_values.go, ledger_guard.go
+//	                     one file for each part of the contract
+//	ledger_model.go      random walks against a model; ledger_model_ops.go its steps
 //	ledger_bench.go      BenchLedger
 //
 // What needs a real server runs when EBB_TEST_<SERVER> names one; EBB_TEST_REQUIRE,

@@ -10,12 +10,13 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// layers is the house from the ground up (DESIGN.md section 3). A package
+// layers is the house from the ground up (docs/architecture.md). A package
 // imports lower lines only. A name that ends in /* stands for the sub-folders
 // that no other line names. Change a line only in a commit that says why.
 var layers = [][]string{
@@ -178,12 +179,28 @@ func TestLayersTest(t *testing.T) {
 	}
 }
 
-// TestMaps asks every folder for its map.
+var fileName = regexp.MustCompile(`\b[a-z0-9_]+\.go\b`)
+
+// TestMaps asks every folder for its map, and the map for every file of the folder:
+// a file that a map forgets is one that nobody finds.
 func TestMaps(t *testing.T) {
 	t.Parallel()
 	for _, p := range house(t) {
-		if _, err := os.Stat(filepath.Join(p.Dir, "doc.go")); err != nil {
+		doc, err := os.ReadFile(filepath.Join(p.Dir, "doc.go"))
+		if err != nil {
 			t.Errorf("%s has no doc.go: write the map of the folder", p.ImportPath)
+			continue
+		}
+		named := fileName.FindAllString(string(doc), -1)
+		for _, file := range p.GoFiles {
+			if file != "doc.go" && !slices.Contains(named, file) {
+				t.Errorf("the map of %s does not name %s", p.ImportPath, file)
+			}
+		}
+		for _, file := range named {
+			if _, err := os.Stat(filepath.Join(p.Dir, file)); err != nil {
+				t.Errorf("the map of %s names %s, which is not there", p.ImportPath, file)
+			}
 		}
 	}
 }

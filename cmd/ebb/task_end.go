@@ -23,7 +23,7 @@ var completionColumns = []out.Column[broker.Completion]{
 	}},
 	{Name: "revoked", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Revoked) }},
 	{Name: "already_expired", Cell: func(x broker.Completion) string { return strconv.Itoa(x.AlreadyExpired) }},
-	{Name: "withdrawn_requests", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Withdrawn) }},
+	{Name: "withdrawn_pending", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Withdrawn) }},
 }
 
 // onTask is a command that does one thing with one task and shows what came of it.

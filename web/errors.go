@@ -12,6 +12,7 @@ const (
 	MethodNotAllowed broker.Kind = "method_not_allowed"
 	TooLarge         broker.Kind = "content_too_large"
 	URLTooLong       broker.Kind = "uri_too_long"
+	Misdirected      broker.Kind = "misdirected_request" // RFC 9110 section 15.5.20
 	UnsupportedType  broker.Kind = "unsupported_media_type"
 	InvalidToken     broker.Kind = "invalid_token"          // access token at a resource, RFC 6750 section 3.1
 	UnsupportedGrant broker.Kind = "unsupported_grant_type" // RFC 6749 section 5.2
@@ -80,6 +81,8 @@ func Lookup(k broker.Kind) Line {
 		return Line{http.StatusRequestEntityTooLarge, "Content too large", "invalid_request", bad}
 	case URLTooLong:
 		return Line{http.StatusRequestURITooLong, "URI too long", "invalid_request", bad}
+	case Misdirected:
+		return Line{http.StatusMisdirectedRequest, "Misdirected request", "invalid_request", bad}
 	case UnsupportedType:
 		return Line{http.StatusUnsupportedMediaType, "Unsupported media type", "invalid_request", bad}
 	case InvalidToken:
@@ -100,7 +103,7 @@ func Kinds() []broker.Kind {
 		broker.InvalidEvidence, broker.InvalidProof, broker.UseNonce, broker.Unauthenticated, broker.Forbidden,
 		broker.Denied, broker.AskRequired, broker.Pending, broker.SlowDown, broker.ExpiredRequest, broker.NotFound,
 		broker.Conflict, broker.TooMany, broker.Unavailable, broker.Internal, MethodNotAllowed, TooLarge, URLTooLong,
-		UnsupportedType, InvalidToken, UnsupportedGrant, Unauthorized,
+		Misdirected, UnsupportedType, InvalidToken, UnsupportedGrant, Unauthorized,
 	}
 }
 

@@ -66,6 +66,10 @@ func (m *Mux) guarded(c echo.Context, next echo.HandlerFunc) (err error) {
 	if len(r.RequestURI) > m.limits.URL {
 		return broker.E(URLTooLong, "The request target is too long.", nil)
 	}
+	if !m.secure && !loopbackHost(r.Host) {
+		// A name rebound to loopback makes a browser read what is here for a page.
+		return broker.E(Misdirected, "This server is reached as 127.0.0.1 or localhost.", nil)
+	}
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, m.limits.Body+1)
 	return next(c)
 }

@@ -95,6 +95,12 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
+// loopbackHost reads a Host header, with or without a port.
+func loopbackHost(host string) bool {
+	u, err := url.Parse("//" + host)
+	return err == nil && u.User == nil && loopback(strings.ToLower(u.Hostname()))
+}
+
 // Add registers a route at a path below the public URL's.
 func (m *Mux) Add(method, path string, h echo.HandlerFunc) { m.echo.Add(method, m.base+path, h) }
 

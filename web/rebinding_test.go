@@ -1,0 +1,39 @@
+package web_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/web"
+)
+
+// H76: a page whose name was rebound to 127.0.0.1 is of the same origin as what
+// answers there, to the browser that shows it. An ebb on plain http is reached
+// by the names of loopback and by no other. Behind TLS the certificate does that.
+func TestHostOfLoopback(t *testing.T) {
+	t.Parallel()
+	for public, hosts := range map[string]map[string]int{
+		"http://127.0.0.1:8420": {
+			"127.0.0.1:8420": 200, "localhost:8420": 200, "LOCALHOST": 200, "[::1]:8420": 200, "127.0.0.2": 200,
+			"evil.test": 421, "evil.test:8420": 421, "127.0.0.1.evil.test": 421, "localhost.evil.test:8420": 421, "192.0.2.1": 421, "": 421, "127.0.0.1@evil.test": 421,
+		},
+		"https://ebb.test": {"ebb.test": 200, "10.0.0.1:8443": 200}, // probes and port forwards
+	} {
+		m := newMux(t, web.Config{PublicURL: public})
+		reached := 0
+		m.AddRoot(http.MethodGet, "/metrics", func(c echo.Context) error { reached++; return c.NoContent(http.StatusOK) })
+		for host, want := range hosts {
+			before := reached
+			r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			m.ServeHTTP(w, r)
+			if w.Code != want || (reached > before) != (want == http.StatusOK) {
+				t.Errorf("%s asked as %q: %d, want %d", public, host, w.Code, want)
+			}
+		}
+	}
+}

@@ -1,7 +1,7 @@
 // Command ebb is the broker, its command line client, its guided tour and its
 // bench, in one binary.
 //
-//	main.go cli.go fail.go input.go   the command tree, what commands share, exit codes
+//	main.go cli.go fail.go input.go one.go   the command tree, what commands share, exit codes
 //	wire.go                           the whole object graph of the server, bottom to top
 //	  data.go tls.go stores.go kinds.go local.go policies.go   its parts
 //	node.go                           the running server, and its end in good order

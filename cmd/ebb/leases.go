@@ -41,7 +41,10 @@ var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
 )
 
 func newLeases(c *cli) *cobra.Command {
-	return c.group("leases", "See and revoke credentials", c.leasesList(), c.leasesShow(), c.leasesRevoke())
+	return c.group("leases", "See and revoke credentials", c.leasesList(),
+		onOne(c, "show LEASE", "Show one credential's record", leaseDetails, (*client.Operator).Lease),
+		onOneFor(c, "revoke LEASE", "End one credential at once", leaseDetails, (*client.Operator).RevokeLease),
+	)
 }
 
 func (c *cli) leasesList() *cobra.Command {
@@ -73,40 +76,6 @@ func (c *cli) leasesList() *cobra.Command {
 			return err
 		}
 		return out.List(c.stdout, c.format, leaseColumns, items)
-	})
-	return c.output(c.remote(cmd))
-}
-
-func (c *cli) leasesShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show LEASE", Short: "Show one credential's record", Args: cobra.ExactArgs(1)}
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		o, err := c.operator(operatorKey)
-		if err != nil {
-			return err
-		}
-		l, err := o.Lease(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return out.One(c.stdout, c.format, leaseDetails, l)
-	})
-	return c.output(c.remote(cmd))
-}
-
-func (c *cli) leasesRevoke() *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{Use: "revoke LEASE", Short: "End one credential at once", Args: cobra.ExactArgs(1)}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		o, err := c.operator(operatorKey)
-		if err != nil {
-			return err
-		}
-		l, err := o.RevokeLease(cmd.Context(), args[0], reason)
-		if err != nil {
-			return err
-		}
-		return out.One(c.stdout, c.format, leaseDetails, l)
 	})
 	return c.output(c.remote(cmd))
 }

@@ -51,12 +51,12 @@ type opened struct {
 func newTask(c *cli) *cobra.Command {
 	return c.group("task", "Open, watch and end tasks",
 		c.taskOpen(), c.taskList(), c.taskTicket(), c.taskTaint(),
-		onTask(c, "show", "Show one task", taskDetails, (*client.Operator).Task),
-		onTask(c, "heartbeat", "Say that the runner is alive", taskDetails, (*client.Operator).Heartbeat),
-		onTaskFor(c, "pause", "Let nothing mint for now; live credentials stay", taskDetails, (*client.Operator).Pause),
-		onTask(c, "resume", "Let a paused task mint again", taskDetails, (*client.Operator).Resume),
-		onTask(c, "complete", "End a task: every credential of it is dead when this returns", completionColumns, (*client.Operator).Complete),
-		onTaskFor(c, "stop", "End a task for cause", completionColumns, (*client.Operator).Stop),
+		onOne(c, "show TASK", "Show one task", taskDetails, (*client.Operator).Task),
+		onOne(c, "heartbeat TASK", "Say that the runner is alive", taskDetails, (*client.Operator).Heartbeat),
+		onOneFor(c, "pause TASK", "Let nothing mint for now; live credentials stay", taskDetails, (*client.Operator).Pause),
+		onOne(c, "resume TASK", "Let a paused task mint again", taskDetails, (*client.Operator).Resume),
+		onOne(c, "complete TASK", "End a task: every credential of it is dead when this returns", completionColumns, (*client.Operator).Complete),
+		onOneFor(c, "stop TASK", "End a task for cause", completionColumns, (*client.Operator).Stop),
 	)
 }
 

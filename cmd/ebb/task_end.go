@@ -26,34 +26,7 @@ var completionColumns = []out.Column[broker.Completion]{
 	{Name: "withdrawn_pending", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Withdrawn) }},
 }
 
-// onTask is a command that does one thing with one task and shows what came of it.
-func onTask[T any](c *cli, verb, short string, columns []out.Column[T], do func(*client.Operator, context.Context, string) (T, error)) *cobra.Command {
-	cmd := &cobra.Command{Use: verb + " TASK", Short: short, Args: cobra.ExactArgs(1)}
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		o, err := c.operator(operatorKey)
-		if err != nil {
-			return err
-		}
-		answer, err := do(o, cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return out.One(c.stdout, c.format, columns, answer)
-	})
-	return c.output(c.remote(cmd))
-}
-
-// onTaskFor is onTask with a --reason.
-func onTaskFor[T any](c *cli, verb, short string, columns []out.Column[T], do func(*client.Operator, context.Context, string, string) (T, error)) *cobra.Command {
-	reason := ""
-	cmd := onTask(c, verb, short, columns, func(o *client.Operator, ctx context.Context, id string) (T, error) {
-		return do(o, ctx, id, reason)
-	})
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	return cmd
-}
-
-// taskTaint is not onTask: it names what was read after the task.
+// taskTaint is not onOne: it names what was read after the task.
 func (c *cli) taskTaint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "taint TASK SOURCE...", Short: "Report what a task has read that others can write, such as public-issue-comments",
@@ -79,7 +52,7 @@ func (c *cli) taskTicket() *cobra.Command {
 		{Name: "ticket", Cell: func(o opened) string { return o.Ticket }},
 		{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }},
 	}
-	return onTask(c, "ticket", "Print another single-use enrolment ticket", columns, func(o *client.Operator, ctx context.Context, id string) (opened, error) {
+	return onOne(c, "ticket TASK", "Print another single-use enrolment ticket", columns, func(o *client.Operator, ctx context.Context, id string) (opened, error) {
 		tk, err := o.Ticket(ctx, id)
 		if err != nil {
 			return opened{}, err

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/internal/out"
+	"ebb/web/client"
+)
+
+// onOne is a command that does one thing with one task or credential, which its
+// argument names, and shows what came of it.
+func onOne[T any](c *cli, use, short string, columns []out.Column[T], do func(*client.Operator, context.Context, string) (T, error)) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
+	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		answer, err := do(o, cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return out.One(c.stdout, c.format, columns, answer)
+	})
+	return c.output(c.remote(cmd))
+}
+
+// onOneFor is onOne with a --reason.
+func onOneFor[T any](c *cli, use, short string, columns []out.Column[T], do func(*client.Operator, context.Context, string, string) (T, error)) *cobra.Command {
+	reason := ""
+	cmd := onOne(c, use, short, columns, func(o *client.Operator, ctx context.Context, id string) (T, error) {
+		return do(o, ctx, id, reason)
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return cmd
+}

@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"ebb/broker/audit"
@@ -20,6 +21,7 @@ type past struct {
 	sandbox    policy.Sandbox
 	denials    int
 	violations int
+	taint      []string // sorted
 }
 
 // data are the members that matter of the entries' data.
@@ -42,6 +44,7 @@ type data struct {
 	Denied   scopes.Set        `json:"denied"`
 	CNF      map[string]string `json:"cnf"`
 	Facts    *facts            `json:"facts"`
+	Sources  []string          `json:"sources"`
 }
 
 type facts struct {
@@ -67,6 +70,10 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 		p.task = policy.Task{ID: e.TaskID, Name: d.Name, Kind: d.Kind, Owner: d.Owner, Labels: d.Labels}
 	case audit.SandboxEnrolled:
 		p.sandbox = policy.Sandbox{ID: e.Actor, Attestor: d.Attestor, Evidence: d.Class, Subject: d.Subject, Selectors: d.Selector}
+	case audit.TaskTainted:
+		p.taint = append(slices.Clone(p.taint), d.Sources...) // queries keep the slice
+		slices.Sort(p.taint)
+		p.taint = slices.Compact(p.taint)
 	case audit.TaskViolation:
 		p.violations++
 	case audit.LeaseIssued:
@@ -95,7 +102,7 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 
 func watched(kind string) bool {
 	switch kind {
-	case audit.TaskOpened, audit.SandboxEnrolled, audit.LeaseIssued, audit.RequestCreated, audit.TokenDenied:
+	case audit.TaskOpened, audit.TaskTainted, audit.SandboxEnrolled, audit.LeaseIssued, audit.RequestCreated, audit.TokenDenied:
 		return true
 	}
 	return false
@@ -108,7 +115,7 @@ func (p *past) recorded(e audit.Entry, d data, ttl time.Duration, was policy.Dec
 	q := policy.Query{
 		Sandbox: p.sandbox, Task: p.task, Scopes: d.Scope, Tool: d.Tool, TTL: max(ttl, time.Second),
 		Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken,
-		Record: policy.Record{Denials: p.denials, Violations: p.violations},
+		Record: policy.Record{Denials: p.denials, Violations: p.violations}, Taint: p.taint,
 	}
 	q.Task.Age = max(e.At.Sub(p.opened).Truncate(time.Second), 0)
 	if d.CNF["x5t#S256"] != "" {

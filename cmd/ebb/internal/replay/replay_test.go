@@ -102,6 +102,22 @@ func TestReadAndReplay(t *testing.T) {
 	}
 }
 
+// A draft must see what the task had read when each decision was made, not later.
+func TestTaintIsReplayed(t *testing.T) {
+	t.Parallel()
+	read := entry(audit.LeaseIssued, `{"scope":"orders:eu/1:read","exp":"2026-11-02T10:10:02Z"}`, "")
+	decisions, skipped, err := replay.Read(strings.NewReader(export(t, day[0], day[1], read,
+		entry(audit.TaskTainted, `{"sources":["web"]}`), read, entry(audit.TaskTainted, `{"sources":["mail","web"]}`), read)))
+	if err != nil || skipped != 0 || len(decisions) != 3 {
+		t.Fatalf("%d decisions, %d skipped, %v", len(decisions), skipped, err)
+	}
+	for i, want := range []string{"", "web", "mail web"} {
+		if got := strings.Join(decisions[i].Recorded.Query.Taint, " "); got != want {
+			t.Errorf("decision %d: taint %q, want %q", i, got, want)
+		}
+	}
+}
+
 func TestReadHostile(t *testing.T) {
 	t.Parallel()
 	_, skipped, err := replay.Read(strings.NewReader(export(t, day[2:]...)))

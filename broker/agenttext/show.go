@@ -15,8 +15,7 @@ import (
 // newline are not drawn but counted, "!!![x300]"; what was cut is counted,
 // "[+1400]". The only control character that comes out is the newline, and never
 // three in a row. It is still text by an agent: put it under a heading of ours,
-// in an isolated left-to-right box, unparsed. The rules are T4-T6, T9 and T10 of
-// the console's design.
+// in an isolated left-to-right box, unparsed.
 func Show(u Untrusted, max int) (text string, notes []Note) {
 	return draw(u.Raw(), max, false)
 }

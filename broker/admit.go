@@ -26,7 +26,7 @@ func proofClaim(p Possession, now time.Time) []Claim {
 
 // forgotten refuses a proof that was made before the ledger began to remember
 // proofs, at the start of this process or after a loss: it may have been used
-// (standards, hostile case H27).
+// (RFC 9449 section 11.1).
 func (b *Broker) forgotten(p Possession) error {
 	if p.Proof != nil && p.Proof.IAT.Unix() < b.since.Load() {
 		return E(InvalidProof, "The DPoP proof is older than the memory of the broker, which has just started. Make a new one.", nil)

@@ -21,8 +21,9 @@
 //	                      evidence tied to its key, the rate counted, the task read
 //	3  token.go target    scopes and resource to one provider; ceiling and parent
 //	4  token.go judge     policy: deny, ask or allow
-//	5  escalate.go        ask: a grant given before, a cool-down, or a new request;
-//	                      Poll redeems it. decide.go: people's verdicts
+//	5  escalate.go        ask: a grant given before, a cool-down, or a new request
+//	                      on the facts of facts.go; poll.go redeems it, decide.go
+//	                      takes people's verdicts
 //	6  token.go frame     what may be issued at most: one function for I4 and I5
 //	7  token.go mint      sign, make durable, make live, then answer (I1)
 //

@@ -5,14 +5,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/gowebpki/jcs"
 
 	"ebb/broker/audit"
 	"ebb/broker/provider"
@@ -43,49 +38,6 @@ func (b *Broker) requestOfCode(code string) (id string, is bool) {
 		return "", false
 	}
 	return id, b.codeOf(id).Equal(provider.NewSecret(code))
-}
-
-// facts is what an approver decides on, computed by the broker alone: the
-// agent's words are not among them (I9).
-type facts struct {
-	Request    string            `json:"request_id"`
-	Scope      scopes.Set        `json:"scope"`
-	Resource   string            `json:"resource"`
-	Provider   string            `json:"provider"`
-	Class      provider.Class    `json:"revocability"`
-	TTL        Seconds           `json:"ttl_seconds"`
-	Binding    provider.Binding  `json:"cnf"`
-	Tool       string            `json:"tool"`
-	TaskID     string            `json:"task_id"`
-	TaskName   string            `json:"task_name"`
-	TaskKind   string            `json:"task_kind"`
-	Owner      string            `json:"owner"`
-	Runner     string            `json:"runner"`
-	Labels     map[string]string `json:"labels"`
-	Deadline   time.Time         `json:"deadline"`
-	Sandbox    Sandbox           `json:"sandbox"`
-	WouldAllow scopes.Set        `json:"would_allow"`
-	Rules      []string          `json:"rules"`
-	Why        []string          `json:"why"`
-	Ask        policy.Approval   `json:"ask"`
-	Policy     string            `json:"policy_version"`
-	Violations int               `json:"violations"`
-	Taint      []string          `json:"taint"`
-	ExpiresAt  time.Time         `json:"expires_at"`
-}
-
-// seal makes facts canonical (RFC 8785) and names them by their SHA-256.
-func seal(f facts) (Facts, string, error) {
-	raw, err := json.Marshal(f)
-	if err != nil {
-		return nil, "", err
-	}
-	canonical, err := jcs.Transform(raw)
-	if err != nil {
-		return nil, "", err
-	}
-	sum := sha256.Sum256(canonical)
-	return canonical, hex.EncodeToString(sum[:]), nil
 }
 
 // escalate answers a decision that needs people: by a grant they gave before,
@@ -150,18 +102,6 @@ func (b *Broker) compose(w want, d policy.Decision, r TokenRequest, now time.Tim
 	var err error
 	req.Facts, req.Digest, err = seal(b.factsOf(req, w.live, w.sandbox, d))
 	return req, err
-}
-
-// factsOf computes the facts of a request from the task as it is and the policy
-// as it decides. Made again when somebody approves: a difference is a 409 (I7).
-func (b *Broker) factsOf(r Request, t Live, s Sandbox, d policy.Decision) facts {
-	return facts{
-		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: b.cfg.Providers[r.Provider].Driver.Class(),
-		TTL: r.TTL, Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
-		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: s, WouldAllow: d.WouldAllow, Rules: d.Rules,
-		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,
-		Taint: t.Taint, ExpiresAt: r.ExpiresAt,
-	}
 }
 
 func earliest(a time.Time, more ...time.Time) time.Time {
@@ -252,164 +192,4 @@ func (b *Broker) coolDown(ctx context.Context, w want, d policy.Decision, now ti
 func (b *Broker) advice(r Request, would scopes.Set, wait time.Duration) *Advice {
 	return &Advice{Decision: "denied", Code: r.Code, Note: r.Note, WouldAllow: would,
 		RetryAfter: int64((wait + time.Second - 1) / time.Second), DoNotRetrySame: true}
-}
-
-// Poll redeems a deferral code. The caller must hold the key of the first
-// request; s is checked too when the client authenticates (standards 1.7).
-func (b *Broker) Poll(ctx context.Context, code string, s Subject, p Possession) (Token, error) {
-	t, err := b.poll(ctx, code, s, p)
-	outcome := "issued"
-	if err != nil {
-		outcome = string(AsError(err).Kind)
-	}
-	b.m.tokens.WithLabelValues(outcome).Inc()
-	return t, err
-}
-
-func (b *Broker) poll(ctx context.Context, code string, s Subject, p Possession) (Token, error) {
-	id, genuine := b.requestOfCode(code)
-	if !genuine {
-		return Token{}, badCode(nil)
-	}
-	r, err := b.requestByID(ctx, id)
-	if err != nil {
-		if AsError(err).Kind == Unavailable {
-			return Token{}, err
-		}
-		return Token{}, badCode(err)
-	}
-	// Another key or another client learns nothing and disturbs nothing: the
-	// request survives for its owner (CIBA Core section 11).
-	if p.Binding() != r.Binding || p.Binding() == (provider.Binding{}) {
-		return Token{}, badCode(nil)
-	}
-	if s.Evidence != nil || s.Assertion != "" || s.AccessToken != "" {
-		a, err := b.ask(ctx, mints, s, p)
-		if err != nil {
-			return Token{}, err
-		}
-		if a.sandbox.ID != r.Sandbox {
-			return Token{}, badCode(nil)
-		}
-	} else if err := b.claimProof(ctx, p); err != nil {
-		return Token{}, err
-	}
-	interval, ok, err := b.cfg.Ledger.Pace(ctx, "poll:"+r.ID, b.now(), b.cfg.Limits.PollInterval, 5*time.Second, r.ExpiresAt.Add(time.Hour))
-	if err != nil {
-		return Token{}, unavailable(err)
-	}
-	if !ok && r.State == RequestPending {
-		e := b.pending(r, interval)
-		e.Kind, e.Public = SlowDown, "Polled too fast. The interval has grown by 5 seconds."
-		return Token{}, e
-	}
-	return b.settle(ctx, r, interval)
-}
-
-func badCode(cause error) *Error {
-	return E(InvalidGrant, "The code is unknown, was used, or belongs to another client or key.", cause)
-}
-
-// settle answers a poll by the state of its request.
-func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration) (Token, error) {
-	now := b.now()
-	if r.State == RequestPending && !now.Before(r.ExpiresAt) {
-		var err error
-		if r, err = b.expire(ctx, r); err != nil {
-			return Token{}, err
-		}
-	}
-	switch r.State {
-	case RequestPending:
-		return Token{}, b.pending(r, interval)
-	case RequestApproved:
-		return b.redeem(ctx, r)
-	case RequestDenied, RequestExpired:
-		if err := b.claim1(ctx, []Claim{{Key: "end:" + r.ID, Value: "1", Until: r.ExpiresAt.Add(time.Hour)}}, InvalidGrant, "The code was answered before."); err != nil {
-			return Token{}, err
-		}
-		if r.State == RequestExpired {
-			return Token{}, &Error{Kind: ExpiredRequest, Public: "Nobody decided in time, which is a no. Ask for less or ask the owner.",
-				Advice: &Advice{Decision: "denied", Code: NoAnswer, RetryAfter: int64(b.cfg.Limits.CoolDown / time.Second)}}
-		}
-		left := max(r.DecidedAt.Add(b.cfg.Limits.CoolDown).Sub(now), 0)
-		var f facts
-		_ = json.Unmarshal(r.Facts, &f) // advice is best effort; the denial stands
-		return Token{}, &Error{Kind: Denied, Public: "A person denied this.", RetryAfter: left, Advice: b.advice(r, f.WouldAllow, left)}
-	default:
-		return Token{}, badCode(nil)
-	}
-}
-
-// redeem mints the first token of an approved request. Policy, task and evidence
-// are judged again: an approval allows, it does not force.
-func (b *Broker) redeem(ctx context.Context, r Request) (Token, error) {
-	live, err := b.admit(ctx, mints, r.TaskID, Possession{}, InvalidGrant)
-	if err != nil {
-		return Token{}, err
-	}
-	if live.State == TaskPaused {
-		return Token{}, E(Denied, "The task is paused. Nothing mints until its runner resumes it.", ErrTaskPaused)
-	}
-	if live.Sandbox == nil || live.Sandbox.ID != r.Sandbox {
-		return Token{}, badCode(nil)
-	}
-	p, known := b.cfg.Providers[r.Provider]
-	if !known {
-		return Token{}, E(InvalidTarget, "The provider of this request is no longer configured.", nil)
-	}
-	w := want{
-		asker:  asker{live: live, sandbox: *live.Sandbox, notAfter: r.EvidenceEnd},
-		scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool, details: r.Details,
-	}
-	d, err := b.judge(w)
-	if err != nil {
-		return Token{}, unavailable(err)
-	}
-	if d.Effect == policy.Deny {
-		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy has changed and no longer allows this.", nil))
-	}
-	if !agreed(r, d) {
-		// The wrong people have said yes: the code is of no use any more, and the
-		// agent may ask the right ones.
-		if _, err := b.withdraw(ctx, r, self, "others_must_agree"); err != nil {
-			return Token{}, err
-		}
-		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy asks other people now than those who agreed. Ask again.", nil))
-	}
-	dec := b.underGrant(r, w, d)
-	dec.first = &r
-	return b.mint(ctx, w, dec)
-}
-
-func (b *Broker) expire(ctx context.Context, r Request) (Request, error) {
-	e := b.requestEntry(audit.RequestExpired, self, r, nil)
-	out, err := b.cfg.Desk.Settle(ctx, r.ID, RequestPending, RequestExpired, b.now(), Record{Entries: []audit.Entry{e}})
-	if errors.Is(err, ErrDone) { // decided in the same moment
-		return b.requestByID(ctx, r.ID)
-	}
-	if err != nil {
-		return r, unavailable(err)
-	}
-	b.m.requests.WithLabelValues("expired").Inc()
-	return out, nil
-}
-
-func (b *Broker) requestByID(ctx context.Context, id string) (Request, error) {
-	if !validID(requestPrefix, id) {
-		return Request{}, E(NotFound, "There is no such request.", nil)
-	}
-	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{IDs: []string{id}})
-	if err != nil {
-		return Request{}, unavailable(err)
-	}
-	if len(rs) == 0 {
-		return Request{}, E(NotFound, "There is no such request.", nil)
-	}
-	return rs[0], nil
-}
-
-// groupsMeet reports whether an approver's groups have a say in a request.
-func groupsMeet(r Request, groups []string) bool {
-	return slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(groups, g) })
 }

@@ -18,7 +18,7 @@ import (
 type ownToken struct {
 	id, sub, clientID, taskID, txn string
 	aud                            string
-	iat, exp                       time.Time
+	exp                            time.Time
 	scopes                         scopes.Set
 	roles                          []Role // of a token for the API, in place of scopes
 	bind                           provider.Binding
@@ -78,7 +78,7 @@ func (b *Broker) parseOwn(token string, now time.Time) (*ownToken, error) {
 		return nil, E(Unauthenticated, publicOf(err, "The token was refused."), err)
 	}
 	t := &ownToken{
-		id: c.ID, sub: c.Subject, clientID: c.ClientID, iat: c.IssuedAt, exp: c.Expiry,
+		id: c.ID, sub: c.Subject, clientID: c.ClientID, exp: c.Expiry,
 		payload: append(json.RawMessage(nil), c.Payload()...),
 	}
 	if len(c.Audience) == 1 {

@@ -27,7 +27,10 @@ func (b *Broker) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, time.Second, keep) })
 	}
 	g.Go(func() error { return every(ctx, time.Minute, func(context.Context) { b.tombs.sweep(b.now()) }) })
-	g.Go(func() error { return every(ctx, b.cfg.Limits.Checkpoint, b.checkpoint) })
+	g.Go(func() error {
+		b.checkpoint(ctx) // what earlier runs left unsigned, for example by a kill
+		return every(ctx, b.cfg.Limits.Checkpoint, b.checkpoint)
+	})
 	err := errors.Join(g.Wait(), ends.Wait())
 	if errors.Is(err, context.Canceled) {
 		err = nil

@@ -79,7 +79,9 @@ func (d *revoked) judge(t *Token, now time.Time, staleness time.Duration) (dead,
 		staleness = min(staleness, d.bound)
 	}
 	// An age below zero is a clock that went backwards: nothing is known then.
-	age := now.Sub(d.fresh)
+	// Of the two clocks the one that says more counts: the monotonic one stops
+	// while a machine sleeps, and what was revoked meanwhile must not pass.
+	age := max(now.Sub(d.fresh), now.Round(0).Sub(d.fresh.Round(0)))
 	if d.fresh.IsZero() || age > staleness || age < 0 {
 		return false, false
 	}

@@ -163,7 +163,7 @@ func (c *Config) check() error {
 	for name, p := range c.Providers {
 		need(p.Driver != nil && p.Resource != "", "provider "+name+" needs a driver and a resource")
 		// mint has no intent before a third party is called (I3): refused until it has.
-		need(p.Driver == nil || p.Driver.Class() == provider.ClassInstant, "provider "+name+" cannot be revoked at once, which minting does not support yet")
+		need(p.Driver == nil || !p.Driver.Traits().ThirdParty, "provider "+name+" mints at a third party, which minting does not support yet")
 		need(p.Resource != c.Issuer+apiPath, "provider "+name+" must not use the broker's own resource")
 	}
 	return errors.Join(errs...)
@@ -225,7 +225,7 @@ type ProviderInfo struct {
 func (b *Broker) ProviderInfos() []ProviderInfo {
 	var out []ProviderInfo
 	for name, p := range b.cfg.Providers {
-		out = append(out, ProviderInfo{name, p.Kind, p.Resource, p.Driver.Class()})
+		out = append(out, ProviderInfo{name, p.Kind, p.Resource, p.Driver.Traits().Revocability.Class})
 	}
 	slices.SortFunc(out, func(x, y ProviderInfo) int {
 		if x.Name < y.Name {

@@ -60,7 +60,7 @@ func seal(f facts) (Facts, string, error) {
 // as it decides. Made again when somebody approves: a difference is a 409 (I7).
 func (b *Broker) factsOf(r Request, t Live, s Sandbox, d policy.Decision) facts {
 	return facts{
-		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: b.cfg.Providers[r.Provider].Driver.Class(),
+		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: b.cfg.Providers[r.Provider].Driver.Traits().Revocability.Class,
 		TTL: r.TTL, Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
 		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: s, WouldAllow: d.WouldAllow, Rules: d.Rules,
 		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,

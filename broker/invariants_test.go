@@ -98,22 +98,17 @@ func TestInvariants(t *testing.T) {
 func TestThirdPartyDriversWait(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
-	for _, class := range []provider.Class{provider.ClassEventual, provider.ClassTTLOnly, ""} {
-		cfg := e.Config
-		cfg.Registerer, cfg.Providers = nil, maps.Clone(cfg.Providers)
-		cfg.Providers["cloud"] = broker.Provider{Driver: foreign{cfg.Providers["orders"].Driver, class}, Kind: "cloud", Resource: "https://cloud.test/"}
-		if _, err := broker.New(t.Context(), cfg); err == nil {
-			t.Errorf("a driver of class %q was accepted", class)
-		}
+	cfg := e.Config
+	cfg.Registerer, cfg.Providers = nil, maps.Clone(cfg.Providers)
+	cfg.Providers["cloud"] = broker.Provider{Driver: foreign{cfg.Providers["orders"].Driver}, Kind: "cloud", Resource: "https://cloud.test/"}
+	if _, err := broker.New(t.Context(), cfg); err == nil {
+		t.Error("a driver that mints at a third party was accepted")
 	}
 }
 
-type foreign struct {
-	provider.Driver
-	class provider.Class
-}
+type foreign struct{ provider.Driver }
 
-func (f foreign) Class() provider.Class { return f.class }
+func (foreign) Traits() provider.Traits { return provider.Traits{ThirdParty: true} }
 
 // I9: however the agent words it, it is the same request on the same facts.
 func TestWordsDecideNothing(t *testing.T) {

@@ -219,7 +219,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	}
 	lease := Lease{
 		ID: newID(leasePrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Provider: w.name,
-		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.provider.Driver.Class(), RequestID: d.requestID,
+		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.provider.Driver.Traits().Revocability.Class, RequestID: d.requestID,
 		Rule: strings.Join(d.rules, ","), Tool: w.tool, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
 	}
 	cred, err := w.provider.Driver.Mint(ctx, b.grant(w, lease))

@@ -1,8 +1,12 @@
 // Package provider is the contract between the broker and whatever mints a
 // credential: a grant goes in, a credential comes out.
 //
-//	provider.go  Driver (Check, Mint, Revoke, Class), Grant, Credential, and the
-//	             optional capabilities Injector and Prober
+//	provider.go  Driver (Check, Mint, Revoke, Traits), Grant, Credential, Target, and
+//	             the optional capabilities Injector, Prober, Lister and Checker
+//	errors.go    what Mint and Check may say: unsupported, refused, busy
+//	options.go   the config part of a provider, and files that hold secrets
+//	http.go      a client for APIs: no redirect, in time, no half answers
+//	name.go      the name of a lease's object at a provider
 //	secret.go    Secret: a credential that cannot be printed by accident
 //
 // Each sub-folder is one kind of provider; all lists them; providertest is the

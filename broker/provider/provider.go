@@ -2,27 +2,28 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"ebb/scopes"
 )
 
-// ErrUnsupported is wrapped by Check when a driver cannot express a scope
-// exactly. The caller asked for something this provider does not have.
-var ErrUnsupported = errors.New("scope not supported by this provider")
-
-// Class says how a credential of a driver can be taken back. The zero value is
-// the weakest promise.
+// Class says how a credential can be taken back. The zero value is the weakest
+// promise.
 type Class string
 
 // Revocability classes. Never claim more than is true.
 const (
 	ClassTTLOnly  Class = "ttl-only" // dies by expiry alone
-	ClassEventual Class = "eventual" // refused some time after Revoke returned
+	ClassEventual Class = "eventual" // refused at most Bound after Revoke returned
 	ClassInstant  Class = "instant"  // refused from the moment Revoke returned
 )
+
+// Revocability is a Class and, when it is eventual, its bound.
+type Revocability struct {
+	Class Class
+	Bound time.Duration // ClassEventual: whole seconds, more than 0; otherwise 0
+}
 
 // Binding is the proof-of-possession key a credential is tied to. Exactly one
 // member is set (RFC 7800 with one confirmation method).
@@ -33,7 +34,8 @@ type Binding struct {
 
 // Grant is what was decided: the driver mints exactly this and nothing more.
 type Grant struct {
-	LeaseID   string            // becomes the upstream name or jti, so that an orphan can be traced back
+	LeaseID   string            // becomes part of the upstream name, or jti, so that an orphan can be traced back
+	Instance  string            // 8 hex digits that name this installation of ebb; see Name
 	TaskID    string            // task the credential dies with
 	Sandbox   string            // client_id: who asked and will use it
 	Subject   string            // on whose behalf: the task's owner, or the sandbox itself
@@ -41,32 +43,82 @@ type Grant struct {
 	Resource  string            // RFC 8707 resource URI, the aud of own tokens
 	Binding   Binding           // key the credential must be bound to where the provider can
 	IssuedAt  time.Time         // the broker's clock
-	ExpiresAt time.Time         // hard end; a driver may mint shorter, never longer
+	ExpiresAt time.Time         // hard end; a driver may mint shorter, never longer, see Traits.Floor
 	Details   bool              // answer with authorization_details (RFC 9396) too
 	Txn       string            // joins request, approval, token, use and revocation
 	Actor     map[string]any    // RFC 8693 act claim, nil when the sandbox acts for itself
 	Claims    map[string]string // collision-resistant private claims (task id, request id)
+
+	// PublicKey is what the caller wants certified, in the driver's own format
+	// (ssh: one line of authorized_keys); empty for all other drivers.
+	PublicKey string
+
+	// Save makes a handle durable before Mint returns. A driver whose credential
+	// comes into being in several steps calls it before each step whose result
+	// could not be found again by the lease id; after an error it takes back what
+	// it has made and gives up. nil for own tokens.
+	Save func(ctx context.Context, handle Secret) error
 }
 
 // Credential is what a driver minted.
 type Credential struct {
-	Token     Secret    // what the caller gets
-	Type      string    // token_type of RFC 6749: "DPoP" or "Bearer"
-	ExpiresAt time.Time // never after Grant.ExpiresAt
-	Handle    Secret    // what Revoke needs; empty when the lease id alone is enough
+	Token     Secret    // what the caller gets: the token itself, or a JSON document of the kind Format names
+	Type      string    // token_type of RFC 6749: "DPoP", "Bearer", or "N_A" (RFC 8693 section 2.2.1) when it is no access token
+	Format    string    // issued_token_type (RFC 8693 section 3); "" = an access token
+	ExpiresAt time.Time // never after Grant.ExpiresAt: from then on ebb refuses it and takes it back
+	DiesAt    time.Time // when the provider refuses it by itself, whatever ebb does; zero = never
+	Handle    Secret    // what Revoke and Probe need; empty when the lease id alone is enough
+	// Revocability replaces that of the Traits for this one credential, when it is
+	// weaker; zero = as in the Traits.
+	Revocability Revocability
+}
+
+// Target is a credential, or what may have become one, as the broker remembers it.
+type Target struct {
+	LeaseID   string
+	Instance  string
+	TaskID    string
+	Scopes    scopes.Set
+	Handle    Secret    // of Save or of the Credential; empty when there was none
+	IssuedAt  time.Time //
+	ExpiresAt time.Time // of the lease
+	DiesAt    time.Time // zero = never by itself
+	Now       time.Time // the broker's clock
+}
+
+// Traits is what the broker must know of a driver before the first mint.
+type Traits struct {
+	Revocability Revocability
+	// ThirdParty: something comes into being outside ebb, so that an intent must
+	// be durable first and an end is owed afterwards (I3). Own tokens are false.
+	ThirdParty bool
+	// Floor is how long a credential lives at least, whatever was asked: GitHub's
+	// hour. The broker takes the credential back when its lease ends before that.
+	Floor time.Duration
+	// Lasting credentials never die by themselves (a database role): the broker
+	// never gives up revoking one.
+	Lasting bool
 }
 
 // Driver mints and takes back credentials of one provider. Implementations are
-// safe for concurrent use.
+// safe for concurrent use, keep no state that a restart would need, and honour
+// the deadline of every context.
 //
-// Mint must not leave a credential behind when it returns an error; if it cannot
-// know, it returns the handle together with the error and the broker owes a
-// Revoke. Revoke is idempotent: an unknown or already dead handle is success.
+// Check wraps ErrUnsupported when it cannot express a scope exactly; anything
+// else means "could not judge".
+//
+// Mint must not leave a credential behind when its error wraps ErrRefused or is
+// a *BusyError: those say that nothing was made. After any other error the broker
+// owes a Revoke, with the handle that was saved or is returned beside the error.
+//
+// Revoke is idempotent: what is unknown, expired or dead already is success, as
+// is a lease that was never minted. Success is a promise of the class: with
+// ClassInstant the credential is refused from now on.
 type Driver interface {
-	Check(scopes.Set) error // wraps ErrUnsupported; anything else means "could not judge"
+	Check(scopes.Set) error
 	Mint(context.Context, Grant) (Credential, error)
-	Revoke(ctx context.Context, leaseID string, handle Secret) error
-	Class() Class
+	Revoke(context.Context, Target) error
+	Traits() Traits
 }
 
 // Injector is implemented by drivers whose credentials the egress proxy can add
@@ -76,7 +128,28 @@ type Injector interface {
 }
 
 // Prober is implemented by drivers that can tell whether a credential still
-// works at the provider.
+// works at the provider: they use it, or ask for it by name, and expect refusal.
 type Prober interface {
-	Probe(context.Context, Credential) (alive bool, err error)
+	Probe(context.Context, Target) (alive bool, err error)
+}
+
+// Lister is implemented by drivers that can list what they made: the sweep
+// compares it with the record and takes back what nobody remembers.
+type Lister interface {
+	// List yields every object that carries a name of this instance. Only what is
+	// needed to Revoke is set in a Target.
+	List(ctx context.Context, instance string, yield func(Target) error) error
+}
+
+// Checker is implemented by drivers that can say what is wrong with their set-up
+// at the provider without minting: `ebb providers check` calls it first.
+type Checker interface {
+	CheckSetup(context.Context) []Finding
+}
+
+// Finding is one thing that CheckSetup found.
+type Finding struct {
+	Fatal  bool   // nothing can be minted, or what is minted cannot be revoked
+	What   string // one sentence without secrets
+	Remedy string // what to do, to paste where that is possible
 }

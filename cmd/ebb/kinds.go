@@ -75,7 +75,7 @@ func openProviders(c config.Config, issuer string, ring *keys.Ring) (map[string]
 				return nil, fmt.Errorf("config of provider %s: %w", p.Name, err)
 			}
 		}
-		driver, err := providers.New(p.Kind, providers.Env{Issuer: issuer, Keys: ring}, options)
+		driver, err := providers.New(p.Kind, providers.Env{Name: p.Name, Issuer: issuer, Keys: ring}, options)
 		if err != nil {
 			ps = append(ps, config.Problem{Key: "providers, " + p.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(providers.Kinds(), ", ")})
 			continue

@@ -2,28 +2,41 @@ package all
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"ebb/broker/provider"
 	"ebb/broker/provider/jwt"
 )
 
-// Env is what the house lends to every kind.
+// Env is what the house lends to every kind. Now and Logger may be nil.
 type Env struct {
+	Name   string // of the provider: the first part of its scopes
 	Issuer string
 	Keys   jwt.Keys
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // kinds maps the word in the configuration to its constructor. options is the
 // kind's own part of the configuration, decoded but not yet understood.
 var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
-	"jwt": func(e Env, options map[string]any) (provider.Driver, error) {
-		if len(options) > 0 {
-			return nil, fmt.Errorf("provider kind jwt takes no options")
-		}
+	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
-	},
+	}),
+}
+
+// kind decodes the options of a kind strictly and makes its driver.
+func kind[C any](make func(Env, C) (provider.Driver, error)) func(Env, map[string]any) (provider.Driver, error) {
+	return func(e Env, options map[string]any) (provider.Driver, error) {
+		var c C
+		if err := provider.Decode(options, &c); err != nil {
+			return nil, err
+		}
+		return make(e, c)
+	}
 }
 
 // Kinds lists the kinds, sorted.
@@ -41,6 +54,12 @@ func New(kind string, e Env, options map[string]any) (provider.Driver, error) {
 	make, known := kinds[kind]
 	if !known {
 		return nil, fmt.Errorf("unknown provider kind %q: known are %s", kind, strings.Join(Kinds(), ", "))
+	}
+	if e.Now == nil {
+		e.Now = time.Now
+	}
+	if e.Logger == nil {
+		e.Logger = slog.New(slog.DiscardHandler)
 	}
 	return make(e, options)
 }

@@ -2,6 +2,6 @@
 // one sandbox. Nothing happens at a third party, so a token that is not on the
 // record is dead, and ending a lease needs nothing but the ledger.
 //
-//	driver.go  Driver: Check, Mint, Revoke, Class
+//	driver.go  Driver: Check, Mint, Revoke, Traits
 //	claims.go  the claims of a token (RFC 9068 section 2.2)
 package jwt

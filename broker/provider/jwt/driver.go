@@ -68,7 +68,10 @@ func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential,
 }
 
 // Revoke has nothing to do: the ledger refuses the token already.
-func (d *Driver) Revoke(context.Context, string, provider.Secret) error { return nil }
+func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 
-// Class is instant: the ledger's word counts at once, everywhere that asks.
-func (d *Driver) Class() provider.Class { return provider.ClassInstant }
+// Traits are those of an own token: the ledger's word counts at once, everywhere
+// that asks, and nothing exists outside ebb.
+func (d *Driver) Traits() provider.Traits {
+	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}}
+}

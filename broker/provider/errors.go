@@ -1,0 +1,56 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrUnsupported is wrapped by Check when a driver cannot express a scope
+	// exactly. The caller asked for something this provider does not have.
+	ErrUnsupported = errors.New("scope not supported by this provider")
+
+	// ErrRefused is wrapped by Mint when the provider judged and said no: nothing
+	// was made, and the same request will not fare better. See Refused.
+	ErrRefused = errors.New("the provider refused")
+)
+
+// RefusedError is an ErrRefused with a sentence for the caller.
+type RefusedError struct {
+	Public string // one sentence, ASCII, no secrets, says what to do next
+	Cause  error  // for the log
+}
+
+// Refused makes a RefusedError.
+func Refused(public string, cause error) error { return &RefusedError{Public: public, Cause: cause} }
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	if e.Cause == nil {
+		return e.Public
+	}
+	return fmt.Sprintf("%s: %v", e.Public, e.Cause)
+}
+
+// Unwrap makes errors.Is(err, ErrRefused) hold.
+func (e *RefusedError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{ErrRefused}
+	}
+	return []error{ErrRefused, e.Cause}
+}
+
+// BusyError says that the provider limits the rate: nothing was made, and After
+// is how long to wait before the next call of any kind (Retry-After of RFC 9110
+// section 10.2.3, or what the provider has in its place).
+type BusyError struct {
+	After time.Duration // more than 0
+	Cause error
+}
+
+// Error implements error.
+func (e *BusyError) Error() string { return fmt.Sprintf("busy for %s: %v", e.After, e.Cause) }
+
+// Unwrap gives the cause.
+func (e *BusyError) Unwrap() error { return e.Cause }

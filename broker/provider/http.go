@@ -1,0 +1,84 @@
+package provider
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// HTTP is how drivers call an API over HTTP.
+type HTTP struct {
+	// Roots are the certificate authorities to trust; nil = those of the system.
+	Roots *x509.CertPool
+	// Timeout bounds one call, answer included; 0 = 10 s. A provider that hangs
+	// must not hold a worker longer.
+	Timeout time.Duration
+}
+
+// Client makes a client that follows no redirect (a credential must not travel to
+// where somebody else points), sends no cookie, and gives up in time.
+func (h HTTP) Client() *http.Client {
+	timeout := h.Timeout
+	if timeout <= 0 {
+		timeout = 10 * time.Second
+	}
+	return &http.Client{
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:        &tls.Config{RootCAs: h.Roots, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    5 * time.Second,
+			ResponseHeaderTimeout:  timeout,
+			MaxIdleConns:           64,
+			MaxIdleConnsPerHost:    32,
+			IdleConnTimeout:        90 * time.Second,
+			ForceAttemptHTTP2:      true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+	}
+}
+
+// ErrTooLarge is returned by ReadBody.
+var ErrTooLarge = errors.New("the answer is larger than any that is expected")
+
+// ReadBody reads an answer of at most limit bytes and closes it. A body that ends
+// before its announced length is an error, so that half an answer is never taken
+// for a whole one.
+func ReadBody(r *http.Response, limit int64) ([]byte, error) {
+	defer r.Body.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if int64(len(b)) > limit {
+		return nil, ErrTooLarge
+	}
+	return b, nil
+}
+
+// maxWait bounds what a Retry-After can ask for: beyond it nobody waits, and an
+// absurd value must not park a lease for good.
+const maxWait = time.Hour
+
+// RetryAfter reads the header of RFC 9110 section 10.2.3, in seconds or as a date,
+// and bounds it to 1 s .. 1 h. ok is false without a usable one.
+func RetryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if n, err := strconv.ParseUint(v, 10, 32); err == nil {
+		d = time.Duration(n) * time.Second
+	} else if t, err := http.ParseTime(v); err == nil {
+		d = t.Sub(now)
+	} else {
+		return 0, false
+	}
+	return min(max(d, time.Second), maxWait), true
+}

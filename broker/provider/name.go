@@ -1,0 +1,38 @@
+package provider
+
+import (
+	"regexp"
+	"strings"
+)
+
+// namePrefix begins every name that ebb gives to something at a provider.
+const namePrefix = "ebb-"
+
+// leasePrefix is how the broker's lease ids begin; it is left out of names, which
+// some providers allow no underscore in.
+const leasePrefix = "lse_"
+
+// nameForm is ebb-<instance>-<lease>: 45 characters that are a DNS label (RFC
+// 1123 section 2.1), a PostgreSQL identifier (at most 63 bytes), an STS session
+// name ([\w+=,.@-]{2,64}) and a Kubernetes object name.
+var nameForm = regexp.MustCompile(`^ebb-([0-9a-f]{8})-([0-9a-f]{32})$`)
+
+// Name is what a driver calls the upstream object of a lease, so that it can be
+// found again with the lease id alone and no other installation takes it for its
+// own. It returns "" when either part has not the form of one.
+func Name(instance, leaseID string) string {
+	n := namePrefix + instance + "-" + strings.TrimPrefix(leaseID, leasePrefix)
+	if !strings.HasPrefix(leaseID, leasePrefix) || !nameForm.MatchString(n) {
+		return ""
+	}
+	return n
+}
+
+// LeaseOf is the inverse of Name. ok is false for names of others.
+func LeaseOf(instance, name string) (leaseID string, ok bool) {
+	m := nameForm.FindStringSubmatch(name)
+	if m == nil || m[1] != instance {
+		return "", false
+	}
+	return leasePrefix + m[2], true
+}

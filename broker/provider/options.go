@@ -1,0 +1,60 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Decode fills into, a pointer to a struct with json tags, from the config part of
+// a provider. An unknown member is an error: a misspelt restriction must not be
+// ignored.
+func Decode(options map[string]any, into any) error {
+	if len(options) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// maxSecretFile is far above any key or token that fits into a header.
+const maxSecretFile = 64 << 10
+
+// ReadSecret reads a secret from a file: options name files and never hold a
+// secret themselves. One newline at the end is not part of it. The file must not
+// be readable by others.
+func ReadSecret(path string) (Secret, error) {
+	f, err := os.Open(path) //nolint:gosec // the operator's own configuration names it
+	if err != nil {
+		return Secret{}, fmt.Errorf("reading a secret: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return Secret{}, fmt.Errorf("reading a secret: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o007 != 0 {
+		return Secret{}, fmt.Errorf("reading a secret: %s must be a regular file that others cannot read: chmod o= it", path)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err != nil {
+		return Secret{}, fmt.Errorf("reading a secret: %w", err)
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
+	if text == "" || len(raw) > maxSecretFile {
+		return Secret{}, fmt.Errorf("reading a secret: %s must hold 1 to %d bytes", path, maxSecretFile)
+	}
+	return NewSecret(text), nil
+}

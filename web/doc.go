@@ -14,5 +14,5 @@
 //	oauth.go       errors of /oauth2: RFC 6749 section 5.2
 //
 // A kind of surface is a sub-folder, such as api. client and verify are the other
-// ends of the wire. echo is known here and below and nowhere else.
+// ends of the wire, load is what puts a server under load. echo is known here and below and nowhere else.
 package web

@@ -16,7 +16,7 @@
 //	internal/config   the configuration: keys, sources, every problem at once
 //	internal/out      table, JSON, CSV, so that nothing hides in them
 //	internal/keyfile  private keys of clients
-//	internal/load     a closed-loop HTTP load generator; internal/bench uses it
+//	internal/bench    what `ebb bench` measures
 //	internal/demo     the guided tour
 //	internal/replay   the decisions of an audit export, for a draft policy
 //

@@ -28,9 +28,9 @@ var layers = [][]string{
 	{"ebb/broker", "ebb/broker/provider/*"},
 	{"ebb/broker/storetest"},
 	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/egress", "ebb/broker/provider/all"},
-	{"ebb/web", "ebb/web/client", "ebb/web/verify", "ebb/broker/brokertest"},
+	{"ebb/web", "ebb/web/client", "ebb/web/load", "ebb/web/verify", "ebb/broker/brokertest"},
 	{"ebb/web/api", "ebb/web/console"},
-	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/load", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config"},
+	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config"},
 	{"ebb/cmd/ebb/internal/*"},
 	{"ebb/cmd/ebb"},
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ebb/attest/jose"
-	"ebb/cmd/ebb/internal/load"
+	"ebb/web/load"
 )
 
 // Config says what to measure. Members without a remark are required.
@@ -24,6 +24,7 @@ type Config struct {
 	Clients   []int
 	Window    time.Duration // of one measurement
 	Leases    []int         // live tokens of the tasks that are completed
+	Rounds    int           // at most so many ends for each of Leases; 0 = enough for percentiles
 	Announce  func(string)  // progress, for people
 	TaskTTL   time.Duration // of the tasks that are opened
 	Heartbeat time.Duration // of the same: how long they outlive a bench that dies
@@ -47,6 +48,10 @@ type Report struct {
 
 // maxRequests bounds what is built for one window: bytes and signatures.
 const maxRequests = 40_000
+
+// MaxWindow leaves time to make the proofs and to warm up: a proof is good for
+// a minute.
+const MaxWindow = 30 * time.Second
 
 // Run measures everything. It ends its tasks also when it fails.
 func Run(ctx context.Context, c Config) (rep Report, err error) {
@@ -85,6 +90,16 @@ func Run(ctx context.Context, c Config) (rep Report, err error) {
 	}
 	return rep, nil
 }
+
+// load runs one job while nothing else happens in this process.
+func (b *run) load(ctx context.Context, j load.Job) (load.Result, error) {
+	defer load.Quiet()()
+	return load.Run(ctx, b.Target, j)
+}
+
+// warmUp is the time before a window: connections, caches and pools of the
+// server settle.
+func (b *run) warmUp() time.Duration { return b.Window / 4 }
 
 func (b *run) add(r load.Result, note string) {
 	b.report.Rows = append(b.report.Rows, Row{Result: r, Note: note})

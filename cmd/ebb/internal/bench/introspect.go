@@ -8,8 +8,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"time"
 
-	"ebb/cmd/ebb/internal/load"
+	"ebb/web/load"
 )
 
 var active = []byte(`"active":true`)
@@ -27,7 +28,7 @@ func (b *run) introspectRequests(tokens []string, n int) [][]byte {
 func (b *run) introspect(ctx context.Context, tokens []string) error {
 	requests := b.introspectRequests(tokens, 1000)
 	for _, n := range b.Clients {
-		r, err := load.Run(ctx, b.Target, load.Job{Op: "introspect", Clients: n, Window: b.Window, Requests: requests, Repeat: true, Check: func(_, status int, body []byte) error {
+		r, err := b.load(ctx, load.Job{Op: "introspect", Clients: n, WarmUp: b.warmUp(), Window: b.Window, Requests: requests, Repeat: true, Check: func(_, status int, body []byte) error {
 			if status != http.StatusOK || !bytes.Contains(body, active) {
 				return fmt.Errorf("status %d: not active", status)
 			}
@@ -41,26 +42,28 @@ func (b *run) introspect(ctx context.Context, tokens []string) error {
 	return nil
 }
 
-// alive counts how many of up to 200 tokens are still active.
+// sample is how many tokens of a task are looked at before and after its end.
+const sample = 200
+
+// alive counts how many of a sample of the tokens are still active.
 func (b *run) alive(ctx context.Context, tokens []string) (alive int, err error) {
 	if b.ServerID == "" {
 		return 0, nil
 	}
-	c, err := b.Target.Dial(ctx)
+	c, err := b.Target.Dial(ctx, time.Minute)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	var buf []byte
-	for _, request := range b.introspectRequests(tokens, 200) {
-		var status int
-		if status, buf, err = c.Do(request, buf); err != nil {
+	for _, request := range b.introspectRequests(tokens, sample) {
+		status, body, err := c.Do(request)
+		if err != nil {
 			return 0, err
 		}
 		if status != http.StatusOK {
 			return 0, errors.New("introspection does not answer")
 		}
-		if bytes.Contains(buf, active) {
+		if bytes.Contains(body, active) {
 			alive++
 		}
 	}

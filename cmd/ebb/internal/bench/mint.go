@@ -1,53 +1,84 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"ebb/cmd/ebb/internal/load"
+	"ebb/web/load"
 )
 
-// mintRequests builds n requests for one token each.
-func (b *run) mintRequests(s sandbox, n int) ([][]byte, error) {
-	form := url.Values{
-		"grant_type":    {"urn:ietf:params:oauth:grant-type:token-exchange"},
-		"subject_token": {s.token}, "subject_token_type": {"urn:ebb:params:oauth:token-type:task"}, "scope": {b.Scope},
+// mintRequests builds n requests for one token each. Their proofs are good for
+// a minute and for one use; all are signed here, on every core, so that the
+// window that follows holds the server's work and not the client's signatures.
+func (b *run) mintRequests(ctx context.Context, s sandbox, n int) ([][]byte, error) {
+	nonce, err := b.nonce(ctx)
+	if err != nil {
+		return nil, err
 	}
+	form := []byte(url.Values{
+		"grant_type":    {exchange},
+		"subject_token": {s.token}, "subject_token_type": {"urn:ebb:params:oauth:token-type:task"}, "scope": {b.Scope},
+	}.Encode())
 	out := make([][]byte, n)
 	var g errgroup.Group
 	var next atomic.Int64
-	for range 4 {
+	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= n {
 					return nil
 				}
-				proof, err := s.proof(http.MethodPost, b.Issuer+"/oauth2/token", "")
+				proof, err := s.proof(http.MethodPost, b.Issuer+tokenPath, "", nonce)
 				if err != nil {
 					return err
 				}
-				out[i] = b.Target.Form("/oauth2/token", form, load.Header{Name: "DPoP", Value: proof})
+				out[i] = b.Target.Build(tokenPath, load.FormType, form, load.Header{Name: "DPoP", Value: proof})
 			}
 		})
 	}
 	return out, g.Wait()
 }
 
+const (
+	tokenPath = "/oauth2/token"
+	exchange  = "urn:ietf:params:oauth:grant-type:token-exchange"
+)
+
+// nonce is what the server wants in proofs now, "" for nothing: it comes with
+// every answer of the endpoint, here with the refusal of a request that asks for
+// nothing. A nonce outlives a window (RFC 9449, section 8).
+func (b *run) nonce(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.Issuer+tokenPath, strings.NewReader(url.Values{"grant_type": {exchange}}.Encode()))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", load.FormType)
+	resp, err := b.HTTP.Do(req)
+	if err != nil {
+		return "", err
+	}
+	return resp.Header.Get("DPoP-Nonce"), resp.Body.Close()
+}
+
 // mint measures n clients and returns the tokens that were minted.
 func (b *run) mint(ctx context.Context, s sandbox, clients int) ([]string, error) {
-	requests, err := b.mintRequests(s, min(maxRequests, int(b.Window.Seconds()*8000)))
+	requests, err := b.mintRequests(ctx, s, min(maxRequests, int((b.warmUp()+b.Window).Seconds()*8000)))
 	if err != nil {
 		return nil, err
 	}
-	r, tokens, err := b.send(ctx, "mint", clients, requests)
+	r, tokens, err := b.send(ctx, load.Job{Op: "mint", Clients: clients, WarmUp: b.warmUp(), Window: b.Window, Requests: requests})
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +86,19 @@ func (b *run) mint(ctx context.Context, s sandbox, clients int) ([]string, error
 	return tokens, nil
 }
 
-// send sends mint requests and keeps the tokens.
-func (b *run) send(ctx context.Context, op string, clients int, requests [][]byte) (load.Result, []string, error) {
-	bodies := make([][]byte, len(requests))
-	r, err := load.Run(ctx, b.Target, load.Job{Op: op, Clients: clients, Window: b.Window, Requests: requests, Check: func(i, status int, body []byte) error {
-		if status != http.StatusOK {
+// send sends mint requests and keeps the tokens. The bodies are read after the
+// window.
+func (b *run) send(ctx context.Context, j load.Job) (load.Result, []string, error) {
+	bodies := make([][]byte, len(j.Requests))
+	j.Check = func(i, status int, body []byte) error {
+		if status != http.StatusOK || !bytes.Contains(body, minted) {
 			_, err := accessToken(status, body)
-			return err
+			return errors.Join(errNotMinted, err)
 		}
 		bodies[i] = slices.Clone(body)
 		return nil
-	}})
+	}
+	r, err := b.load(ctx, j)
 	if err != nil {
 		return r, nil, err
 	}
@@ -86,18 +119,22 @@ func (b *run) send(ctx context.Context, op string, clients int, requests [][]byt
 	return r, tokens, nil
 }
 
+var (
+	minted       = []byte(`"access_token":"`)
+	errNotMinted = errors.New("no token in the answer")
+)
+
 // fill mints exactly n tokens.
 func (b *run) fill(ctx context.Context, s sandbox, n int) ([]string, error) {
-	const batch = 10_000
+	const batch = 10_000 // its proofs stay fresh
+	const fillWindow = 50 * time.Second
 	tokens := make([]string, 0, n)
-	full := *b
-	full.Window *= 20 // a slow store is still filled; proofs stay fresh because a batch is small
 	for len(tokens) < n {
-		requests, err := b.mintRequests(s, min(batch, n-len(tokens)))
+		requests, err := b.mintRequests(ctx, s, min(batch, n-len(tokens)))
 		if err != nil {
 			return nil, err
 		}
-		r, more, err := full.send(ctx, "fill", 16, requests)
+		r, more, err := b.send(ctx, load.Job{Op: "fill", Clients: 16, Window: fillWindow, Requests: requests})
 		if err != nil {
 			return nil, err
 		}

@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/cmd/ebb/internal/load"
 	"ebb/scopes"
+	"ebb/web/load"
 	"ebb/web/verify"
 )
 
@@ -77,7 +77,7 @@ func (b *run) used(s sandbox, tokens []string, each bool) ([]*http.Request, erro
 		if each {
 			token = tokens[i]
 		}
-		proof, err := s.proof(http.MethodGet, b.Resource, token)
+		proof, err := s.proof(http.MethodGet, b.Resource, token, "")
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"ebb/broker"
 	"ebb/scopes"
 	"ebb/web/client"
+	"ebb/web/load"
 )
 
 // run is the state of one bench.
@@ -93,11 +94,11 @@ func (b *run) serverToken(ctx context.Context) (string, error) {
 		"grant_type": {"client_credentials"}, "resource": {b.Issuer + "/v1"}, "client_id": {b.ServerID},
 		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {assertion},
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.Issuer+"/oauth2/token", strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.Issuer+tokenPath, strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", err
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Content-Type", load.FormType)
 	resp, err := b.HTTP.Do(req)
 	if err != nil {
 		return "", err
@@ -131,6 +132,6 @@ func accessToken(status int, body []byte) (string, error) {
 }
 
 // proof is one DPoP proof, made now.
-func (s sandbox) proof(method, target, token string) (string, error) {
-	return dpop.NewProof(s.key, method, target, token, "", time.Now())
+func (s sandbox) proof(method, target, token, nonce string) (string, error) {
+	return dpop.NewProof(s.key, method, target, token, nonce, time.Now())
 }

@@ -24,7 +24,10 @@ func (t Target) Build(path, contentType string, body []byte, headers ...Header) 
 	return append(append(b, "\r\n"...), body...)
 }
 
+// FormType is the content type of a form.
+const FormType = "application/x-www-form-urlencoded"
+
 // Form builds a form POST.
 func (t Target) Form(path string, form url.Values, headers ...Header) []byte {
-	return t.Build(path, "application/x-www-form-urlencoded", []byte(form.Encode()), headers...)
+	return t.Build(path, FormType, []byte(form.Encode()), headers...)
 }

@@ -13,6 +13,7 @@ import (
 type Job struct {
 	Op       string
 	Clients  int
+	WarmUp   time.Duration // before the window; its answers are judged but not measured
 	Window   time.Duration
 	Requests [][]byte // each is sent at most once, unless Repeat
 	Repeat   bool     // requests may be sent again
@@ -20,6 +21,9 @@ type Job struct {
 	// several clients at once, while the clock runs: keep it cheap.
 	Check func(request int, status int, body []byte) error
 }
+
+// patience is how long after the window the last answers may come.
+const patience = time.Minute
 
 type worker struct {
 	latencies []time.Duration
@@ -35,24 +39,27 @@ func Run(ctx context.Context, t Target, j Job) (Result, error) {
 	}
 	conns := make([]*Conn, j.Clients)
 	for i := range conns {
-		c, err := t.Dial(ctx)
+		c, err := t.Dial(ctx, j.WarmUp+j.Window+patience)
 		if err != nil {
 			return Result{}, err
 		}
 		defer c.Close()
 		conns[i] = c
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.Window)
-	defer cancel()
 	workers := make([]worker, j.Clients)
+	for i := range workers {
+		workers[i].latencies = make([]time.Duration, 0, 1<<12)
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	start := time.Now()
+	cpu, sent := processCPU(), time.Now()
+	begin := sent.Add(j.WarmUp)
 	for i, c := range conns {
-		wg.Go(func() { workers[i].loop(ctx, c, j, &next) })
+		wg.Go(func() { workers[i].loop(ctx, c, j, begin, &next) })
 	}
 	wg.Wait()
-	took := time.Since(start)
+	end := time.Now()
+	cpu = processCPU() - cpu
 	var all []time.Duration
 	r := Result{}
 	for _, w := range workers {
@@ -62,32 +69,38 @@ func Run(ctx context.Context, t Target, j Job) (Result, error) {
 			r.First = w.first.Error()
 		}
 	}
-	sum := Summary(j.Op, j.Clients, took, all)
+	sum := Summary(j.Op, j.Clients, end.Sub(begin), all)
 	sum.Errors, sum.First = r.Errors, r.First
+	// Clients ask for a number once more than they send when the requests are used up.
+	sum.ClientCPU = cpu / time.Duration(max(1, next.Load()))
 	if sum.Ops == 0 {
 		return sum, fmt.Errorf("%s: no good answer: %s", j.Op, sum.First)
 	}
 	return sum, nil
 }
 
-func (w *worker) loop(ctx context.Context, c *Conn, j Job, next *atomic.Int64) {
-	buf := make([]byte, 0, 8<<10)
+func (w *worker) loop(ctx context.Context, c *Conn, j Job, begin time.Time, next *atomic.Int64) {
+	end := begin.Add(j.Window)
 	for ctx.Err() == nil {
+		start := time.Now()
+		if !start.Before(end) {
+			return
+		}
 		n := int(next.Add(1)) - 1
 		if n >= len(j.Requests) && !j.Repeat {
 			return
 		}
 		n %= len(j.Requests)
-		start := time.Now()
-		status, body, err := c.Do(j.Requests[n], buf)
+		status, body, err := c.Do(j.Requests[n])
 		took := time.Since(start)
-		buf = body
 		broken := err != nil
 		if err == nil {
 			err = j.Check(n, status, body)
 		}
 		if err == nil {
-			w.latencies = append(w.latencies, took)
+			if !start.Before(begin) {
+				w.latencies = append(w.latencies, took)
+			}
 			continue
 		}
 		w.errors++

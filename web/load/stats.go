@@ -16,6 +16,9 @@ type Result struct {
 	Rate    float64       `json:"per_second"` // good answers in a second
 	P50     time.Duration `json:"p50_ns"`
 	P99     time.Duration `json:"p99_ns"`
+	// ClientCPU is what the generator used of the processor for one request, in
+	// user and kernel mode: on one machine it was not the server's.
+	ClientCPU time.Duration `json:"client_cpu_ns"`
 }
 
 // Summary makes a Result of latencies, which it sorts.

@@ -12,10 +12,14 @@ import (
 
 // request is one query as Cedar sees it, ready for each of its scopes in turn. It is the entity store of its evaluation.
 type request struct {
-	principal, task cedar.Entity
-	resource        cedar.Entity
-	context         cedar.RecordMap
-	cedar           cedar.Request
+	query   Query
+	scope   scopes.Scope // at which it is aimed
+	task    cedar.EntityUID
+	context cedar.RecordMap
+	cedar   cedar.Request
+
+	// What stands behind the names is made when a policy asks for it: most look at no more than the resource's name.
+	known struct{ principal, task, resource *cedar.Entity }
 
 	provider  string
 	verb      string
@@ -27,44 +31,33 @@ type request struct {
 
 // Get makes a request a cedar.EntityGetter.
 func (r *request) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
-	for _, e := range []*cedar.Entity{&r.resource, &r.principal, &r.task} {
-		if e.UID == uid {
-			return *e, true
-		}
+	var known **cedar.Entity
+	var make func() cedar.Entity
+	switch uid {
+	case r.cedar.Resource:
+		known, make = &r.known.resource, r.resourceEntity
+	case r.cedar.Principal:
+		known, make = &r.known.principal, r.principalEntity
+	case r.task:
+		known, make = &r.known.task, r.taskEntity
+	default:
+		return cedar.Entity{}, false
 	}
-	return cedar.Entity{}, false
+	if *known == nil {
+		e := make()
+		*known = &e
+	}
+	return **known, true
 }
 
 func newRequest(q Query) *request {
-	attestor := cedar.NewEntityUID(typeAttestor, cedar.String(q.Sandbox.Attestor))
+	r := &request{query: q, task: cedar.NewEntityUID(typeTask, cedar.String(q.Task.ID))}
 	taint := make([]cedar.Value, len(q.Taint))
 	for i, mark := range q.Taint {
 		taint[i] = cedar.String(mark)
 	}
-	r := &request{
-		principal: cedar.Entity{
-			UID:     cedar.NewEntityUID(typeSandbox, cedar.String(q.Sandbox.ID)),
-			Parents: cedar.NewEntityUIDSet(attestor),
-			Attributes: cedar.NewRecord(cedar.RecordMap{
-				"attestor": cedar.String(q.Sandbox.Attestor),
-				"evidence": cedar.String(q.Sandbox.Evidence),
-				"subject":  cedar.String(q.Sandbox.Subject),
-			}),
-			Tags: tags(q.Sandbox.Selectors),
-		},
-		task: cedar.Entity{
-			UID: cedar.NewEntityUID(typeTask, cedar.String(q.Task.ID)),
-			Attributes: cedar.NewRecord(cedar.RecordMap{
-				"kind":  cedar.String(q.Task.Kind),
-				"owner": cedar.String(q.Task.Owner),
-				"name":  cedar.String(q.Task.Name),
-				"age":   cedar.Long(seconds(q.Task.Age)),
-			}),
-			Tags: tags(q.Task.Labels),
-		},
-	}
 	r.context = cedar.RecordMap{
-		"task":     r.task.UID,
+		"task":     r.task,
 		"tool":     cedar.String(q.Tool),
 		"ttl":      cedar.Long(seconds(q.TTL)),
 		"binding":  cedar.String(q.Binding),
@@ -75,8 +68,56 @@ func newRequest(q Query) *request {
 		}),
 		"taint": cedar.NewSet(taint...),
 	}
-	r.cedar.Principal = r.principal.UID
+	r.cedar.Principal = cedar.NewEntityUID(typeSandbox, cedar.String(q.Sandbox.ID))
 	return r
+}
+
+func (r *request) principalEntity() cedar.Entity {
+	s := r.query.Sandbox
+	return cedar.Entity{
+		UID:     r.cedar.Principal,
+		Parents: cedar.NewEntityUIDSet(cedar.NewEntityUID(typeAttestor, cedar.String(s.Attestor))),
+		Attributes: cedar.NewRecord(cedar.RecordMap{
+			"attestor": cedar.String(s.Attestor),
+			"evidence": cedar.String(s.Evidence),
+			"subject":  cedar.String(s.Subject),
+		}),
+		Tags: tags(s.Selectors),
+	}
+}
+
+func (r *request) taskEntity() cedar.Entity {
+	t := r.query.Task
+	return cedar.Entity{
+		UID: r.task,
+		Attributes: cedar.NewRecord(cedar.RecordMap{
+			"kind":  cedar.String(t.Kind),
+			"owner": cedar.String(t.Owner),
+			"name":  cedar.String(t.Name),
+			"age":   cedar.Long(seconds(t.Age)),
+		}),
+		Tags: tags(t.Labels),
+	}
+}
+
+// resourceEntity is below its provider and below every resource that its path goes through.
+func (r *request) resourceEntity() cedar.Entity {
+	path := r.scope.Resource()
+	parents := []cedar.EntityUID{cedar.NewEntityUID(typeProvider, cedar.String(r.provider))}
+	for i, c := range path {
+		if c == '/' {
+			parents = append(parents, resourceUID(r.provider, path[:i]))
+		}
+	}
+	return cedar.Entity{
+		UID:     r.cedar.Resource,
+		Parents: cedar.NewEntityUIDSet(parents...),
+		Attributes: cedar.NewRecord(cedar.RecordMap{
+			"provider": cedar.String(r.provider),
+			"path":     cedar.String(path),
+			"depth":    cedar.Long(len(r.pattern)),
+		}),
+	}
 }
 
 func tags(m map[string]string) cedar.Record {
@@ -91,29 +132,15 @@ func tags(m map[string]string) cedar.Record {
 // expression that reads them is evaluated (see dependsOn).
 func (r *request) aim(s scopes.Scope) {
 	path := s.Resource()
-	r.provider, r.pattern, r.verb = s.Provider(), s.Segments(), s.Action()
+	r.scope, r.provider, r.pattern, r.verb = s, s.Provider(), s.Segments(), s.Action()
 	r.isPattern = s.IsPattern()
 	r.openVerb = s.Action() == scopes.Any
 	r.openPath = strings.Contains(path, scopes.Any)
 
-	parents := []cedar.EntityUID{cedar.NewEntityUID(typeProvider, cedar.String(r.provider))}
-	for i, c := range path {
-		if c == '/' {
-			parents = append(parents, resourceUID(r.provider, path[:i]))
-		}
-	}
-	r.resource = cedar.Entity{
-		UID:     resourceUID(r.provider, path),
-		Parents: cedar.NewEntityUIDSet(parents...),
-		Attributes: cedar.NewRecord(cedar.RecordMap{
-			"provider": cedar.String(r.provider),
-			"path":     cedar.String(path),
-			"depth":    cedar.Long(len(r.pattern)),
-		}),
-	}
+	r.known.resource = nil
 	r.context["action"] = cedar.String(s.Action())
 	r.context["wildcard"] = cedar.Boolean(r.isPattern)
-	r.cedar.Resource = r.resource.UID
+	r.cedar.Resource = resourceUID(r.provider, path)
 	r.cedar.Action = cedar.NewEntityUID(typeAction, cedar.String(s.Action()))
 	r.cedar.Context = cedar.NewRecord(r.context)
 }

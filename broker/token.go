@@ -242,14 +242,15 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	return out, nil
 }
 
-// issued is the data of an audit.LeaseIssued entry.
+// issued is the data of an audit.LeaseIssued entry. Its members are sorted by
+// name: what is canonical JSON already is not parsed and sorted for every mint.
 type issued struct {
-	Provider  string           `json:"provider"`
-	Scopes    scopes.Set       `json:"scope"`
-	Resource  string           `json:"resource"`
-	ExpiresAt time.Time        `json:"exp"`
 	Binding   provider.Binding `json:"cnf"`
+	ExpiresAt time.Time        `json:"exp"`
+	Provider  string           `json:"provider"`
+	Resource  string           `json:"resource"`
 	Rules     string           `json:"rules"`
+	Scopes    scopes.Set       `json:"scope"`
 	Tool      string           `json:"tool"`
 	Txn       string           `json:"txn"`
 }

@@ -337,7 +337,7 @@ func (b *Broker) grant(w want, l Lease) provider.Grant {
 	g := provider.Grant{
 		LeaseID: l.ID, TaskID: l.TaskID, Sandbox: l.Sandbox, Subject: l.Owner, Scopes: l.Scopes, Resource: l.Resource,
 		Binding: l.Binding, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Details: w.details, Txn: l.Txn,
-		Actor:  map[string]any{"sub": l.Sandbox, "iss": b.cfg.Issuer},
+		Actor:  map[string]string{"sub": l.Sandbox, "iss": b.cfg.Issuer},
 		Claims: map[string]string{b.claim("task_id"): l.TaskID},
 	}
 	if l.RequestID != "" {

@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Signer holds a private key, here or in a KMS. It is crypto.Signer: for ECDSA
@@ -45,8 +47,8 @@ func AlgOf(pub crypto.PublicKey) (Alg, error) {
 }
 
 // Sign marshals the claims (encoding/json: struct fields in order, map keys
-// sorted, so that equal claims give equal bytes) and returns a compact JWS. Its
-// errors are never the fault of a token's bearer.
+// sorted, so that equal claims give equal bytes; a json.RawMessage is signed as it
+// is) and returns a compact JWS. Its errors are never the fault of a token's bearer.
 func Sign(s Signer, h SignHeader, claims any) (string, error) {
 	if h.Type == "" {
 		return "", errors.New("jose: sign: the header needs a type")
@@ -56,18 +58,7 @@ func Sign(s Signer, h SignHeader, claims any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head := struct {
-		Alg  Alg             `json:"alg"`
-		JWK  json.RawMessage `json:"jwk,omitempty"`
-		KID  string          `json:"kid,omitempty"`
-		Type string          `json:"typ"`
-	}{Alg: alg, KID: h.KID, Type: h.Type}
-	if h.EmbedKey {
-		if head.JWK, err = encodePublic(pub); err != nil {
-			return "", err
-		}
-	}
-	headJSON, err := marshal(head)
+	headJSON, err := h.encode(alg, pub)
 	if err != nil {
 		return "", fmt.Errorf("jose: sign: header: %w", err)
 	}
@@ -86,8 +77,31 @@ func Sign(s Signer, h SignHeader, claims any) (string, error) {
 	return string(enc.AppendEncode(append(out, '.'), sig)), nil
 }
 
+// encode prints the header, members by name.
+func (h SignHeader) encode(alg Alg, pub crypto.PublicKey) ([]byte, error) {
+	out := append(append(append(make([]byte, 0, 256), `{"alg":"`...), alg...), '"')
+	if h.EmbedKey {
+		jwk, err := encodePublic(pub)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, `,"jwk":`...), jwk...)
+	}
+	var err error
+	if h.KID != "" {
+		if out, err = jsontext.AppendQuote(append(out, `,"kid":`...), h.KID); err != nil {
+			return nil, err
+		}
+	}
+	out, err = jsontext.AppendQuote(append(out, `,"typ":`...), h.Type)
+	return append(out, '}'), err
+}
+
 // marshal is json.Marshal without the escapes for HTML, which this is not.
 func marshal(v any) ([]byte, error) {
+	if raw, done := v.(json.RawMessage); done {
+		return raw, nil
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

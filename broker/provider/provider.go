@@ -46,7 +46,7 @@ type Grant struct {
 	ExpiresAt time.Time         // hard end; a driver may mint shorter, never longer, see Traits.Floor
 	Details   bool              // answer with authorization_details (RFC 9396) too
 	Txn       string            // joins request, approval, token, use and revocation
-	Actor     map[string]any    // RFC 8693 act claim, nil when the sandbox acts for itself
+	Actor     map[string]string // RFC 8693 act claim, nil when the sandbox acts for itself
 	Claims    map[string]string // collision-resistant private claims (task id, request id)
 
 	// PublicKey is what the caller wants certified, in the driver's own format

@@ -2,71 +2,104 @@ package jwt
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
 
-// claims are the claims of RFC 9068 section 2.2, with scope as a string (RFC
-// 8693 section 4.2), cnf with one member (RFC 7800), act (RFC 8693 section 4.1)
-// and, when asked for, authorization_details (RFC 9396 section 9.1).
-type claims struct {
-	Issuer   string           `json:"iss"`
-	Subject  string           `json:"sub"`
-	Audience string           `json:"aud"`
-	ClientID string           `json:"client_id"`
-	IssuedAt int64            `json:"iat"`
-	Expiry   int64            `json:"exp"`
-	ID       string           `json:"jti"`
-	Scope    string           `json:"scope"`
-	Cnf      provider.Binding `json:"cnf"`
-	Txn      string           `json:"txn,omitempty"`
-	Actor    map[string]any   `json:"act,omitempty"`
-	Details  []scopes.Detail  `json:"authorization_details,omitempty"`
-
-	private map[string]string // names in it never replace one of the above
-}
-
-func claimsOf(issuer string, g provider.Grant) claims {
-	c := claims{
-		Issuer: issuer, Subject: g.Subject, Audience: g.Resource, ClientID: g.Sandbox,
-		IssuedAt: g.IssuedAt.Unix(), Expiry: g.ExpiresAt.Unix(), ID: g.LeaseID,
-		Scope: g.Scopes.String(), Cnf: g.Binding, Txn: g.Txn, private: g.Claims,
+// claimsOf is the payload of a token for g: the claims of RFC 9068 section 2.2,
+// with scope as a string (RFC 8693 section 4.2), cnf with one member (RFC 7800),
+// act (RFC 8693 section 4.1) and, when asked for, authorization_details (RFC 9396
+// section 9.1), then the private claims by name. It is on the path of every mint:
+// a reflecting encoder would take a quarter of what the signature takes.
+func claimsOf(issuer string, g provider.Grant) (json.RawMessage, error) {
+	o := object{b: append(make([]byte, 0, 768), '{')}
+	o.text("iss", issuer)
+	o.text("sub", g.Subject)
+	o.text("aud", g.Resource)
+	o.text("client_id", g.Sandbox)
+	o.number("iat", g.IssuedAt.Unix())
+	o.number("exp", g.ExpiresAt.Unix())
+	o.text("jti", g.LeaseID)
+	o.text("scope", g.Scopes.String())
+	o.texts("cnf", map[string]string{"jkt": g.Binding.JKT, "x5t#S256": g.Binding.X5T})
+	if g.Txn != "" {
+		o.text("txn", g.Txn)
 	}
-	if g.Subject != g.Sandbox {
-		c.Actor = g.Actor
+	if g.Subject != g.Sandbox && len(g.Actor) > 0 {
+		o.texts("act", g.Actor)
 	}
 	if g.Details {
-		c.Details = scopes.DetailsOf(g.Scopes)
+		o.value("authorization_details", scopes.DetailsOf(g.Scopes))
 	}
-	return c
+	for _, name := range slices.Sorted(maps.Keys(g.Claims)) {
+		if _, taken := slices.BinarySearch(registered, name); !taken {
+			o.text(name, g.Claims[name])
+		}
+	}
+	return append(o.b, '}'), o.err
 }
 
-// registered are the names that the struct writes or could write.
+// registered are the names that claimsOf writes or could write: a private claim
+// never replaces one of them.
 var registered = []string{
 	"act", "aud", "authorization_details", "client_id", "cnf", "exp", "iat", "iss", "jti", "nbf", "scope", "sub", "txn",
 }
 
-// MarshalJSON writes the registered claims and then the private ones by name. It
-// is on the path of every mint: a map would be sorted and reflected on each time.
-func (c claims) MarshalJSON() ([]byte, error) {
-	type plain claims
-	b, err := json.Marshal(plain(c))
-	if err != nil || len(c.private) == 0 {
-		return b, err
+// object is a JSON object while it is written; the caller keeps names apart.
+type object struct {
+	b   []byte
+	err error // the first
+}
+
+func (o *object) name(n string) {
+	if c := o.b[len(o.b)-1]; c != '{' {
+		o.b = append(o.b, ',')
 	}
-	b = b[:len(b)-1]
-	for _, name := range slices.Sorted(maps.Keys(c.private)) {
-		if _, taken := slices.BinarySearch(registered, name); taken {
-			continue
-		}
-		member, err := json.Marshal(map[string]string{name: c.private[name]})
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(b, ','), member[1:len(member)-1]...)
+	o.quote(n)
+	o.b = append(o.b, ':')
+}
+
+// quote refuses text that is not UTF-8: no two readers agree on it.
+func (o *object) quote(s string) {
+	b, err := jsontext.AppendQuote(o.b, s)
+	if o.b = b; err != nil && o.err == nil {
+		o.err = fmt.Errorf("a claim is not text: %w", err)
 	}
-	return append(b, '}'), nil
+}
+
+func (o *object) text(n, v string) {
+	o.name(n)
+	o.quote(v)
+}
+
+func (o *object) number(n string, v int64) {
+	o.name(n)
+	o.b = strconv.AppendInt(o.b, v, 10)
+}
+
+// texts writes an object of those that are not empty, by name.
+func (o *object) texts(n string, m map[string]string) {
+	o.name(n)
+	o.b = append(o.b, '{')
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if m[name] != "" {
+			o.text(name, m[name])
+		}
+	}
+	o.b = append(o.b, '}')
+}
+
+func (o *object) value(n string, v any) {
+	o.name(n)
+	raw, err := json.Marshal(v)
+	if o.b = append(o.b, raw...); err != nil && o.err == nil {
+		o.err = fmt.Errorf("the claim %s: %w", n, err)
+	}
 }

@@ -3,5 +3,5 @@
 // record is dead, and ending a lease needs nothing but the ledger.
 //
 //	driver.go  Driver: Check, Mint, Revoke, Traits
-//	claims.go  the claims of a token (RFC 9068 section 2.2)
+//	claims.go  the claims of a token (RFC 9068 section 2.2), as JSON
 package jwt

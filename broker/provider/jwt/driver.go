@@ -56,7 +56,11 @@ func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential,
 	if err != nil {
 		return provider.Credential{}, fmt.Errorf("jwt provider: no key to sign with: %w", err)
 	}
-	token, err := jose.Sign(signer, jose.SignHeader{Type: "at+jwt", KID: kid}, claimsOf(d.cfg.Issuer, g))
+	claims, err := claimsOf(d.cfg.Issuer, g)
+	if err != nil {
+		return provider.Credential{}, fmt.Errorf("jwt provider: %w", err)
+	}
+	token, err := jose.Sign(signer, jose.SignHeader{Type: "at+jwt", KID: kid}, claims)
 	if err != nil {
 		return provider.Credential{}, fmt.Errorf("jwt provider: signing: %w", err)
 	}

@@ -4,6 +4,7 @@
 // schema is a new file, and the code of one release runs before and after it.
 //
 //	0001_journal.sql  tasks, leases, requests, votes, audit entries, checkpoints
+//	0002_sealing.sql  data keys that seal handles
 //	files.go          the embedded files, in order, with their checksums
 //	apply.go          Apply: one transaction per file, safe for replicas that
 //	                  start together

@@ -10,6 +10,7 @@
 //	sqltext.go    placeholders, conditions and pages
 //	rows.go       reading the rows of a query
 //	metrics.go
+//	sealing.go    the wrapped data keys of package seal
 //
 // The way of a write:
 //

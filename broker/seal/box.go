@@ -1,0 +1,85 @@
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"ebb/broker/provider"
+)
+
+const (
+	version = "s1"
+	keySize = 32 // AES-256
+	// maxSealed bounds what Open looks at: the largest handle is a token of some
+	// kilobytes.
+	maxSealed = 128 << 10
+)
+
+var (
+	// ErrNoKey is wrapped when the key is not here: it is another wrapping key's,
+	// or the place where it lives cannot be reached.
+	ErrNoKey = errors.New("the sealing key is not available")
+	// ErrDamaged is wrapped when the sealed text was altered or belongs to another
+	// lease.
+	ErrDamaged = errors.New("the sealed text is damaged or belongs elsewhere")
+)
+
+// idForm is 16 hex digits: unique among the few keys of an installation.
+var idForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// box seals with one data key.
+type box struct {
+	id   string
+	aead cipher.AEAD
+}
+
+func newBox(id string, key []byte) (box, error) {
+	if len(key) != keySize || !idForm.MatchString(id) {
+		return box{}, fmt.Errorf("%w: key %q is not a data key", ErrNoKey, id)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return box{}, err
+	}
+	// Random nonces of 96 bits: a key may seal 2^32 times (NIST SP 800-38D section
+	// 8.3) and is replaced long before that.
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return box{id, aead}, err
+}
+
+// bound is the associated data: which form, which key, which lease.
+func bound(id, leaseID string) []byte {
+	return []byte("ebb " + version + "\x00" + id + "\x00" + leaseID)
+}
+
+func (b box) seal(leaseID string, s provider.Secret) string {
+	ct := b.aead.Seal(nil, nil, []byte(s.Reveal()), bound(b.id, leaseID))
+	return version + "." + b.id + "." + base64.RawURLEncoding.EncodeToString(ct)
+}
+
+func (b box) open(leaseID, body string) (provider.Secret, error) {
+	ct, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	if err != nil {
+		return provider.Secret{}, ErrDamaged
+	}
+	pt, err := b.aead.Open(nil, nil, ct, bound(b.id, leaseID))
+	if err != nil {
+		return provider.Secret{}, ErrDamaged
+	}
+	return provider.NewSecret(string(pt)), nil
+}
+
+// split takes a sealed text apart.
+func split(sealed string) (id, body string, err error) {
+	v, rest, _ := strings.Cut(sealed, ".")
+	id, body, ok := strings.Cut(rest, ".")
+	if v != version || !ok || !idForm.MatchString(id) || body == "" || len(sealed) > maxSealed {
+		return "", "", ErrDamaged
+	}
+	return id, body, nil
+}

@@ -1,0 +1,123 @@
+package seal
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Maintain loads what the store has, makes the first key or the next one when it
+// is time, and wraps keys anew whose wrapping key was replaced. Call it every few
+// minutes. Its error is also Err.
+func (r *Ring) Maintain(ctx context.Context) error {
+	r.maintain.Lock()
+	defer r.maintain.Unlock()
+	err := r.load(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.looked = err, r.cfg.Now()
+	return err
+}
+
+func (r *Ring) load(ctx context.Context) error {
+	stored, err := r.cfg.Store.SealingKeys(ctx)
+	if err != nil {
+		return fmt.Errorf("seal: reading the data keys: %w", err)
+	}
+	var closed error // of keys that do not open
+	for _, k := range stored {
+		closed = errors.Join(closed, r.unwrap(ctx, k))
+	}
+	var newest Key
+	if len(stored) > 0 {
+		newest = stored[len(stored)-1]
+	}
+	switch age := r.cfg.Now().Sub(newest.CreatedAt); {
+	case closed != nil && !r.has(newest.ID):
+		// A key of our own would be one that nobody else opens.
+		return closed
+	case newest.ID == "" || age >= r.cfg.RotateEvery:
+		made, err := r.next(ctx)
+		if err != nil {
+			if newest.ID != "" { // the old one goes on sealing
+				r.use(newest.ID)
+			}
+			return errors.Join(closed, err)
+		}
+		newest = made
+	}
+	r.use(newest.ID)
+	return closed
+}
+
+func (r *Ring) has(id string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.boxes[id]
+	return ok
+}
+
+func (r *Ring) use(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest = id
+}
+
+func (r *Ring) keep(b box) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.boxes[b.id] = b
+}
+
+// unwrap makes a stored key usable, once, and wraps it anew when its wrapping key
+// was replaced.
+func (r *Ring) unwrap(ctx context.Context, k Key) error {
+	stale := r.cfg.Wrapper.Stale(k.Wrapped)
+	if r.has(k.ID) && !stale {
+		return nil
+	}
+	key, err := r.cfg.Wrapper.Unwrap(ctx, k.ID, k.Wrapped)
+	if err != nil {
+		return fmt.Errorf("seal: data key %s: %w", k.ID, err)
+	}
+	b, err := newBox(k.ID, key)
+	if err != nil {
+		return fmt.Errorf("seal: data key %s: %w", k.ID, err)
+	}
+	r.keep(b)
+	if !stale {
+		return nil
+	}
+	wrapped, err := r.cfg.Wrapper.Wrap(ctx, k.ID, key)
+	if err == nil {
+		err = r.cfg.Store.RewrapSealingKey(ctx, k.ID, k.Wrapped, wrapped)
+	}
+	if err != nil { // it still opens: the next maintenance tries again
+		r.cfg.Log.WarnContext(ctx, "a data key could not be wrapped by the new wrapping key", "key", k.ID, "error", err)
+	}
+	return nil
+}
+
+// next makes a data key. It counts only when the store has it.
+func (r *Ring) next(ctx context.Context) (Key, error) {
+	key := make([]byte, keySize+8)
+	_, _ = rand.Read(key) // never fails (crypto/rand)
+	id, key := hex.EncodeToString(key[keySize:]), key[:keySize]
+	b, err := newBox(id, key)
+	if err != nil {
+		return Key{}, err
+	}
+	wrapped, err := r.cfg.Wrapper.Wrap(ctx, id, key)
+	if err != nil {
+		return Key{}, fmt.Errorf("seal: wrapping a new data key: %w", err)
+	}
+	k := Key{ID: id, Wrapped: wrapped, CreatedAt: r.cfg.Now().UTC().Truncate(time.Millisecond)}
+	if err := r.cfg.Store.AddSealingKey(ctx, k); err != nil {
+		return Key{}, fmt.Errorf("seal: keeping a new data key: %w", err)
+	}
+	r.keep(b)
+	return k, nil
+}

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +161,34 @@ func TestEverythingExpires(t *testing.T) {
 		if ttl := c.do("pttl", key); (ttl == "-1") != forever[key] {
 			t.Errorf("%s has the TTL %s", key, ttl)
 		}
+	}
+}
+
+// What expired long ago is forgotten by the mints that follow, and what expired
+// just now does not count against the cap.
+func TestExpiredLeasesArePruned(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	config := c.config()
+	now := time.Now()
+	config.Now = func() time.Time { return now }
+	s := connect(t, config)
+	ctx := t.Context()
+	must(t, s.PutTask(ctx, broker.Live{Task: broker.Task{ID: "tsk_1", State: broker.TaskOpen}}, now.Add(24*time.Hour)))
+	put := func(prefix string, n int) {
+		for i := range n {
+			must(t, s.PutLease(ctx, broker.LiveLease{ID: prefix + strconv.Itoa(i), TaskID: "tsk_1", ExpiresAt: now.Add(time.Minute)}, n, false))
+		}
+	}
+	put("old", 100)
+	now = now.Add(2 * time.Minute)
+	put("new", 100)
+	if n := c.do("zcard", "t:{tsk_1}:l"); n != "200" {
+		t.Errorf("%s leases are kept, want 200: those of the last minutes still count as expired", n)
+	}
+	now = now.Add(time.Hour)
+	put("last", 100)
+	if n, _ := strconv.Atoi(c.do("zcard", "t:{tsk_1}:l")); n > 108 {
+		t.Errorf("%d leases are kept, want about the 100 that live", n)
 	}
 }

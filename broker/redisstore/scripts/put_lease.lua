@@ -6,9 +6,12 @@ if not state then return -1 end
 if state == '3' then return -2 end
 if state == '2' and ARGV[4] == '0' then return -3 end
 if redis.call('ZSCORE', KEYS[3], ARGV[1]) then return -4 end
-if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
-if ARGV[3] ~= '0' and redis.call('ZCOUNT', KEYS[2], '(' .. ARGV[5], '+inf') >= tonumber(ARGV[3]) then return -5 end
-redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+local held, limit = redis.call('ZCARD', KEYS[2]), tonumber(ARGV[3])
+-- Only when there are many is it worth to count those apart that have expired.
+if limit > 0 and held >= limit and not redis.call('ZSCORE', KEYS[2], ARGV[1])
+  and redis.call('ZCOUNT', KEYS[2], '(' .. ARGV[5], '+inf') >= limit then return -5 end
+redis.call('ZADD', KEYS[2], 'NX', ARGV[2], ARGV[1])
 outlive(KEYS[2], tonumber(ARGV[6]))
-prune(KEYS[2], ARGV[7])
+-- Now and then: as often as their number grows, whatever it is that ends them.
+if held % 8 == 7 then prune(KEYS[2], ARGV[7]) end
 return 0

@@ -17,7 +17,8 @@ import (
 type Journal interface {
 	// Append applies every part of r together, or none. A part whose
 	// compare-and-swap fails makes the whole unit fail with ErrDone,
-	// ErrNotFound or ErrExists, and no other unit.
+	// ErrNotFound, ErrExists or ErrTaskClosed, and no other unit. Once a unit that
+	// closes a task has returned, no lease of it appears any more.
 	Append(ctx context.Context, r Record) error
 	Tasks(ctx context.Context, f TaskFilter) ([]Task, error)
 	Leases(ctx context.Context, f LeaseFilter) ([]Lease, error)
@@ -41,7 +42,7 @@ type Record struct {
 	OpenTask    *Task      // insert; ErrExists when the id exists
 	MoveTask    *TaskMove  // compare-and-swap; ErrDone when the task is closed, ErrNotFound
 	BindSandbox *SandboxOf // compare-and-swap: only when none is bound; ErrDone
-	IssueLease  *Lease     // insert; ErrExists
+	IssueLease  *Lease     // insert; ErrExists, ErrTaskClosed unless its task is there and not closed
 	EndLease    *LeaseEnd  // compare-and-swap: only from intent, live, revoking; ErrDone, ErrNotFound
 	Entries     []audit.Entry
 }

@@ -274,6 +274,9 @@ func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) erro
 	} else {
 		err = b.cfg.Journal.Append(ctx, rec)
 	}
+	if errors.Is(err, ErrTaskClosed) {
+		return completedMeanwhile(err)
+	}
 	if err != nil {
 		return unavailable(err)
 	}
@@ -301,7 +304,7 @@ func (b *Broker) undelivered(ctx context.Context, l Lease, cause error) error {
 	}
 	switch {
 	case cause == nil, errors.Is(cause, ErrTaskClosed), errors.Is(cause, ErrNotFound):
-		return E(InvalidGrant, "The task was completed meanwhile. Nothing was issued.", cause)
+		return completedMeanwhile(cause)
 	case errors.Is(cause, ErrDone):
 		return E(InvalidGrant, "The token to be narrowed was revoked meanwhile. Nothing was issued.", cause)
 	case errors.Is(cause, ErrTaskPaused):
@@ -311,6 +314,10 @@ func (b *Broker) undelivered(ctx context.Context, l Lease, cause error) error {
 	default:
 		return unavailable(cause)
 	}
+}
+
+func completedMeanwhile(cause error) *Error {
+	return E(InvalidGrant, "The task was completed meanwhile. Nothing was issued.", cause)
 }
 
 // errorKind names a sentinel for the record; other causes may hold internals.

@@ -18,6 +18,11 @@ func (c *committer) settle(units []*unit) {
 	if err == nil {
 		return
 	}
+	if len(units) > 1 && c.engine.shut(err) {
+		if units, err = c.sift(units); err == nil {
+			return
+		}
+	}
 	if len(units) > 1 && c.each(err) {
 		c.metrics.splits.Inc()
 		for _, u := range units {
@@ -32,12 +37,61 @@ func (c *committer) settle(units []*unit) {
 	}
 }
 
+// sift settles a batch in which a lease has lost the race against the end of its
+// task: the end of a busy task must not cost every unit beside it a commit of its
+// own. Those that lost are told, then the leases go on by themselves, before what
+// may close another of their tasks. On an error it returns who is not settled.
+func (c *committer) sift(units []*unit) ([]*unit, error) {
+	var ids []string
+	for _, u := range units {
+		if u.lease != nil {
+			ids = append(ids, u.lease.TaskID)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
+	defer cancel()
+	var w where
+	w.in("id", ids)
+	w.add("state <> 'closed'")
+	open, err := collect(ctx, c.engine.read(), "SELECT id FROM tasks"+w.String(), w.args, func(row scan) (id string, err error) { return id, row(&id) })
+	if err != nil {
+		return units, err
+	}
+	var minting, others []*unit
+	for _, u := range units {
+		switch {
+		case u.lease == nil:
+			others = append(others, u)
+		case slices.Contains(open, u.lease.TaskID):
+			minting = append(minting, u)
+		default:
+			c.fail(u, closedTask(u))
+		}
+	}
+	if len(minting) > 0 {
+		if err := c.attempt(minting); err != nil {
+			return slices.Concat(minting, others), err
+		}
+	}
+	if len(others) > 0 {
+		return others, c.attempt(others)
+	}
+	return nil, nil
+}
+
+func closedTask(u *unit) error {
+	return fmt.Errorf("task %s: %w", u.lease.TaskID, broker.ErrTaskClosed)
+}
+
 // each reports whether units that failed together should run one by one.
 func (c *committer) each(err error) bool { return refusal(err) || c.engine.lone(err) }
 
 func (c *committer) fail(u *unit, err error) {
 	if c.engine.taken(err) {
 		err = fmt.Errorf("lease %s: %w", u.lease.ID, broker.ErrExists)
+	}
+	if c.engine.shut(err) {
+		err = closedTask(u)
 	}
 	if !refusal(err) {
 		c.metrics.failures.Inc()

@@ -1,7 +1,9 @@
 package sqlstore_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,23 @@ import (
 	"ebb/broker/sqlstore"
 	"ebb/broker/storetest"
 )
+
+// openOne opens the task tsk_1, unless an earlier run did.
+func openOne(ctx context.Context, s *sqlstore.Store) error {
+	err := s.Append(ctx, broker.Record{OpenTask: &broker.Task{ID: "tsk_1", State: broker.TaskOpen}})
+	if errors.Is(err, broker.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+func mustOpenOne(t *testing.T, s *sqlstore.Store) *sqlstore.Store {
+	t.Helper()
+	if err := openOne(context.WithoutCancel(t.Context()), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 // mint is what one mint of an own token appends.
 func mint(task string) broker.Record {

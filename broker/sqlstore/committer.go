@@ -70,8 +70,8 @@ func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Ch
 		log: cfg.Logger, engine: e, metrics: m, queue: make(chan *unit, cfg.Queue),
 		closing: make(chan struct{}), gone: make(chan struct{}),
 		sess: s, chain: chain, writer: chain.Writer(),
-		leaseRows: bulk{e: e, head: insertLease, width: leaseWidth},
-		entryRows: bulk{e: e, head: insertEntry, width: entryWidth},
+		leaseRows: bulk{e: e, head: insertLease, row: leaseRow(e.lock)},
+		entryRows: bulk{e: e, head: insertEntry, row: "(" + marks(entryWidth) + ")"},
 	}
 }
 

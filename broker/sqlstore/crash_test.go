@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 // child appends for ever and prints the id of each lease that was acknowledged.
 func child(u string) int {
 	s, err := sqlstore.Open(context.Background(), sqlstore.Config{URL: u})
+	if err == nil {
+		err = openOne(context.Background(), s)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -135,7 +138,7 @@ func persist(ctx context.Context, s *sqlstore.Store, r broker.Record) error {
 		switch {
 		case err == nil, errors.Is(err, broker.ErrExists):
 			return nil
-		case errors.Is(err, broker.ErrDone), errors.Is(err, broker.ErrNotFound), ctx.Err() != nil:
+		case errors.Is(err, broker.ErrTaskClosed), errors.Is(err, broker.ErrDone), errors.Is(err, broker.ErrNotFound), ctx.Err() != nil:
 			return err
 		}
 		time.Sleep(time.Millisecond)
@@ -147,7 +150,7 @@ func persist(ctx context.Context, s *sqlstore.Store, r broker.Record) error {
 func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
 	u := storetest.Postgres(t)
-	s := open(t, u)
+	s := mustOpenOne(t, open(t, u))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	done := make(chan struct{})
@@ -246,7 +249,7 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 	p := newProxy(t, u.Host)
 	u.Host = p.addr
-	s := open(t, u.String())
+	s := mustOpenOne(t, open(t, u.String()))
 	for round := range 5 {
 		before := mint("tsk_1")
 		if err := s.Append(t.Context(), before); err != nil {
@@ -282,7 +285,7 @@ func TestServerAway(t *testing.T) {
 	direct := u.String()
 	p := newProxy(t, u.Host)
 	u.Host = p.addr
-	s := open(t, u.String())
+	s := mustOpenOne(t, open(t, u.String()))
 	p.deaf.Store(true)
 	for range 3 {
 		if err := s.Append(t.Context(), mint("tsk_1")); err == nil {

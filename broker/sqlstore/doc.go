@@ -32,8 +32,10 @@
 //
 // The compare-and-swaps of a batch run one by one; a unit that loses is left
 // out before it has written anything. Leases and entries go in as many rows per
-// statement. If anything else fails, the transaction is rolled back and each
-// unit runs by itself, so that nobody fails for another's fault. Only a commit
-// whose outcome is unknown fails a whole batch; then the end of the chain is
-// read back before the next one.
+// statement. The insert of a lease looks its task up and fails when that is
+// closed; the batch is then sifted and goes on without those that lost. If
+// anything else fails, the transaction is rolled back and each unit runs by
+// itself, so that nobody fails for another's fault. Only a commit whose outcome is
+// unknown fails a whole batch; then the end of the chain is read back before the
+// next one.
 package sqlstore

@@ -22,10 +22,12 @@ type engine struct {
 	reader  *sql.DB
 	stream  *sql.DB // for exports, which may be slow: they cannot starve reader
 	begin   string
+	lock    string             // ends a SELECT: what it read does not change before the commit
 	tell    func(error) string // advice for an error of the driver, "" for none
 	lone    func(error) bool   // the error concerns one unit of a batch, the others may succeed without it
 	again   func(error) bool   // the same transaction may succeed at once
 	taken   func(error) bool   // a lease with this id exists
+	shut    func(error) bool   // the task of a lease is closed or unknown
 	forked  func(error) bool   // the place in the chain is taken
 
 	// pipeline is session.finish in one round trip; nil where that is no gain.

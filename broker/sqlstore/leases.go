@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	leaseWidth  = 20
 	insertLease = "INSERT INTO leases (" + leaseColumns + ") VALUES"
 
 	leaseColumns = "id, task_id, sandbox, owner, provider, scope, resource, jkt, x5t, class, request_id, rule, tool, txn, " +
@@ -30,6 +29,13 @@ const (
 // is owed to a provider is settled by what the provider says, never by the clock.
 func leaseState(ended string) string {
 	return "CASE WHEN l.state <> 'live' THEN l.state WHEN " + ended + " < l.expires_at THEN 'revoked' WHEN l.expires_at <= ? THEN 'expired' ELSE 'live' END"
+}
+
+// leaseRow is one row of insertLease. Its task is looked up: a task that is closed
+// or unknown gives NULL, which the column refuses (see engine.shut). lock keeps
+// the task from being closed by another process before this one has committed.
+func leaseRow(lock string) string {
+	return "(?, (SELECT id FROM tasks WHERE id = ? AND state <> 'closed'" + lock + "), " + marks(18) + ")"
 }
 
 func checkLease(l *broker.Lease) error {

@@ -194,7 +194,7 @@ func TestOpenPostgresSaysWhatToDo(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	c := sqlstore.Config{URL: databases()["sqlite"](t)}
-	if err := open(t, c.URL).Close(); err != nil {
+	if err := mustOpenOne(t, open(t, c.URL)).Close(); err != nil {
 		t.Fatal(err)
 	}
 	s, err := sqlstore.OpenLimited(t.Context(), c, 60)
@@ -245,7 +245,7 @@ func TestMetricsAndPing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.Append(t.Context(), mint("tsk_1")), s.Ping(t.Context())); err != nil {
+	if err := errors.Join(openOne(t.Context(), s), s.Append(t.Context(), mint("tsk_1")), s.Ping(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	got, err := r.Gather()
@@ -271,13 +271,14 @@ func TestBackPressure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
+	mustOpenOne(t, s)
 	held, release := make(chan struct{}), make(chan struct{})
 	go func() { _ = s.Hold(held, release) }()
 	<-held
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := make(chan error, 20)
 	for range 20 {
-		r := mint("tsk_gone")
+		r := mint("tsk_1")
 		go func() { errs <- s.Append(ctx, r) }()
 	}
 	cancel()

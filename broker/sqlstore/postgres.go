@@ -41,7 +41,7 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 	}
 	e := &engine{
 		dialect: migrations.Postgres, begin: "BEGIN", tell: tellPostgres, lone: lonePostgres, again: againPostgres,
-		taken: violates("leases_pkey"), forked: violates("audit_entries_pkey"), pipeline: pipeline,
+		taken: violates("leases_pkey"), shut: shutPostgres, forked: violates("audit_entries_pkey"), pipeline: pipeline, lock: " FOR SHARE",
 		name: fmt.Sprintf("postgres %s at %s", conf.Database, net.JoinHostPort(conf.Host, fmt.Sprint(conf.Port))),
 		// The committer has a handle of its own: readers can never take its connection.
 		writer: pgHandle(*conf, 1), reader: pgHandle(*conf, cfg.MaxConns-1), stream: pgHandle(*conf, streams),
@@ -138,6 +138,12 @@ func violates(constraint string) func(error) bool {
 		var pe *pgconn.PgError
 		return errors.As(err, &pe) && pe.Code == "23505" && pe.ConstraintName == constraint
 	}
+}
+
+// shutPostgres recognises what leaseRow provokes (not_null_violation).
+func shutPostgres(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == "23502" && pe.TableName == "leases" && pe.ColumnName == "task_id"
 }
 
 // pipeline sends everything at once. After an error the server skips what

@@ -36,7 +36,7 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 	}
 	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, begin: "BEGIN IMMEDIATE",
 		tell: tellSQLite, lone: loneSQLite, again: func(error) bool { return false },
-		taken: sqliteTaken("leases.id"), forked: sqliteTaken("audit_entries.writer")}
+		taken: violated("UNIQUE", "leases.id"), shut: violated("NOT NULL", "leases.task_id"), forked: violated("UNIQUE", "audit_entries.writer")}
 	const read = "&_pragma=query_only(1)"
 	for _, h := range []struct {
 		to    **sql.DB
@@ -144,9 +144,9 @@ func loneSQLite(err error) bool {
 	return false
 }
 
-// sqliteTaken recognises a duplicate in one column; SQLite names it in the message only.
-func sqliteTaken(column string) func(error) bool {
+// violated recognises a constraint of one column; SQLite names it in the message only.
+func violated(constraint, column string) func(error) bool {
 	return func(err error) bool {
-		return sqliteCode(err) == sqlite3.SQLITE_CONSTRAINT && strings.Contains(err.Error(), "UNIQUE constraint failed: "+column)
+		return sqliteCode(err) == sqlite3.SQLITE_CONSTRAINT && strings.Contains(err.Error(), constraint+" constraint failed: "+column)
 	}
 }

@@ -35,14 +35,13 @@ func dollars(text string) string {
 type bulk struct {
 	e     *engine
 	head  string // INSERT INTO t (a, b) VALUES
-	width int    // columns
+	row   string // (?, ?)
 	texts [chunk + 1]string
 }
 
 func (b *bulk) text(n int) string {
 	if b.texts[n] == "" {
-		row := " (" + marks(b.width) + ")"
-		b.texts[n] = b.e.dialectText(b.head + row + strings.Repeat(","+row, n-1))
+		b.texts[n] = b.e.dialectText(b.head + " " + b.row + strings.Repeat(", "+b.row, n-1))
 	}
 	return b.texts[n]
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ebb/broker"
@@ -131,6 +132,59 @@ func duplicatesInOneBatch(t *journalTest) {
 		t.same("winners", t.winners("issue", errs, broker.ErrExists), 1)
 	}
 	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.LeaseIssued})), 20)
+	t.verify()
+}
+
+// Whoever ends a task counts its leases: none may appear on the record afterwards,
+// whichever replica minted it.
+func mintsRacingTheEnd(t *journalTest) {
+	second := t.another()
+	other := t.openTask() // it goes on, in the same batches
+	for range 10 {
+		task := t.openTask()
+		var counted int
+		var over atomic.Bool
+		issued := func() (n int) {
+			for f := (broker.LeaseFilter{TaskID: task.ID, Now: Epoch, Page: broker.Page{Limit: 1000}}); ; {
+				ls, err := t.Journal.Leases(t.Context(), f)
+				t.want("read", err, nil)
+				if n += len(ls); len(ls) < f.Page.Limit {
+					return n
+				}
+				f.Page.After = ls[len(ls)-1].ID
+			}
+		}
+		errs := race(17, func(i int) error {
+			if i == 16 {
+				for issued() < 20 { // all of them are at it
+				}
+				err := t.Journal.Append(t.Context(), broker.Record{MoveTask: closing(task.ID, Epoch), Entries: []audit.Entry{Entry(audit.TaskClosed, task.ID)}})
+				counted = issued()
+				over.Store(true)
+				return err
+			}
+			for {
+				for _, id := range []string{other.ID, task.ID} {
+					l := Lease(id)
+					e := Entry(audit.LeaseIssued, id)
+					e.LeaseID = l.ID
+					late := over.Load() && id == task.ID
+					err := []broker.Journal{t.Journal, second.Journal}[i%2].Append(t.Context(), broker.Record{IssueLease: &l, Entries: []audit.Entry{e}})
+					switch {
+					case id == task.ID && errors.Is(err, broker.ErrTaskClosed):
+						return nil
+					case err == nil && late:
+						return errors.New("minted after the end")
+					case err != nil:
+						return err
+					}
+				}
+			}
+		})
+		t.want("mint and end", errors.Join(errs...), nil)
+		t.same("leases after the end", issued(), counted)
+		t.same("entries", len(t.entries(broker.EntryFilter{TaskID: task.ID, Kind: audit.LeaseIssued})), counted)
+	}
 	t.verify()
 }
 

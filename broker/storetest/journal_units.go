@@ -74,6 +74,21 @@ func issueLease(t *journalTest) {
 	t.want("again", t.Journal.Append(t.Context(), broker.Record{IssueLease: &again, Entries: []audit.Entry{Entry(audit.LeaseIssued, task.ID)}}), broker.ErrExists)
 	t.same("lease", t.leaseAt(l.ID, l.IssuedAt), l)
 	t.same("entries", len(t.entries(broker.EntryFilter{LeaseID: l.ID})), 1)
+
+	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}})
+	t.issue(Lease(task.ID)) // pausing is the ledger's to enforce
+	t.append(broker.Record{MoveTask: closing(task.ID, Epoch)})
+	for name, id := range map[string]string{"closed": task.ID, "unknown": ID("tsk_")} {
+		for _, state := range []broker.LeaseState{broker.LeaseLive, broker.LeaseIntent} {
+			late := Lease(id)
+			late.State = state
+			t.want(name, t.Journal.Append(t.Context(), broker.Record{IssueLease: &late, Entries: []audit.Entry{Entry(audit.LeaseIssued, id)}}), broker.ErrTaskClosed)
+			if ls, err := t.Journal.Leases(t.Context(), broker.LeaseFilter{IDs: []string{late.ID}, Now: Epoch}); err != nil || len(ls) != 0 {
+				t.Errorf("%s: got %d leases, %v", name, len(ls), err)
+			}
+		}
+	}
+	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.LeaseIssued})), 2)
 }
 
 func endLease(t *journalTest) {

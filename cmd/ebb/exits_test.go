@@ -29,6 +29,7 @@ var exits = map[string][]string{
 		"cmd/ebb/internal/demo/box.go",     // the tour's careless tool
 		"broker/redisstore/config.go",      // the password, into the connection
 		"cmd/ebb/internal/bench/people.go", // the bench is its own sandbox
+		"broker/provider/postgres/",        // the broker's password, into the connection; handles
 		"broker/seal/",                     // to encrypt it
 		"cmd/ebb/stores.go",                // the password, into the address of the database
 	},

@@ -41,7 +41,7 @@ var fences = map[string][]string{
 	"github.com/labstack/echo":       {"ebb/web", "ebb/web/api", "ebb/web/console", "ebb/web/verify"},
 	"github.com/redis/go-redis":      {"ebb/broker/redisstore"},
 	"database/sql":                   {"ebb/broker/sqlstore", "ebb/migrations"},
-	"github.com/jackc/pgx":           {"ebb/broker/sqlstore", "ebb/broker/storetest"},
+	"github.com/jackc/pgx":           {"ebb/broker/sqlstore", "ebb/broker/storetest", "ebb/broker/provider/postgres"},
 	"modernc.org/sqlite":             {"ebb/broker/sqlstore"},
 	"github.com/golang-jwt":          {"ebb/attest/jose"},
 	"github.com/go-jose":             {"ebb/attest/jose"},

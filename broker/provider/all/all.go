@@ -9,6 +9,7 @@ import (
 
 	"ebb/broker/provider"
 	"ebb/broker/provider/jwt"
+	"ebb/broker/provider/postgres"
 )
 
 // Env is what the house lends to every kind. Now and Logger may be nil.
@@ -26,6 +27,7 @@ var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
 	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
 	}),
+	"postgres": kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
 }
 
 // kind decodes the options of a kind strictly and makes its driver.

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ebb/broker/provider"
+)
+
+// Config is the config part of a provider of this kind.
+type Config struct {
+	// URL of the server as the broker's own role reaches it, without a password:
+	// postgres://ebb@db.internal:5432/postgres?sslmode=verify-full.
+	URL          string `json:"url"`
+	PasswordFile string `json:"password_file,omitempty"`
+	// Address is host:port as a sandbox reaches it; "" = that of URL.
+	Address string `json:"address,omitempty"`
+	// SSLMode is what sandboxes are told to use (libpq's sslmode); "" = verify-full.
+	SSLMode string `json:"sslmode,omitempty"`
+	// Databases maps a database to its actions, and an action to the NOLOGIN group
+	// role that may do it: {orders: {read: orders_ro, write: orders_rw}}.
+	Databases map[string]map[string]string `json:"databases"`
+	// Owner is the role that objects go to which a lease's role created; "" = they
+	// are dropped with it.
+	Owner string `json:"owner,omitempty"`
+	// Connections bounds the open sessions of one lease; 0 = 4.
+	Connections int `json:"connections,omitempty"`
+}
+
+const (
+	maxConnections = 1000
+	// callTime bounds one Mint or Revoke.
+	callTime = 15 * time.Second
+	poolSize = 16
+)
+
+var (
+	// A database is one segment of a scope; a role is any identifier that needs no
+	// escape but quotes.
+	databaseForm = regexp.MustCompile(`^[A-Za-z0-9._~@+=,-]{1,63}$`)
+	actionForm   = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
+	roleForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$ .@-]{0,62}$`)
+)
+
+// check reports all problems at once.
+func (c Config) check() error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	if len(c.Databases) == 0 {
+		bad("databases: name at least one database and its actions")
+	}
+	for _, db := range slices.Sorted(maps.Keys(c.Databases)) {
+		if !databaseForm.MatchString(db) || db == "." || db == ".." {
+			bad("databases: %q cannot be part of a scope", db)
+		}
+		if len(c.Databases[db]) == 0 {
+			bad("databases.%s: name at least one action and its group role", db)
+		}
+		for _, action := range slices.Sorted(maps.Keys(c.Databases[db])) {
+			if !actionForm.MatchString(action) {
+				bad("databases.%s: %q is not an action", db, action)
+			}
+			if role := c.Databases[db][action]; !roleForm.MatchString(role) || reserved(role) {
+				bad("databases.%s.%s: %q is not the name of a group role", db, action, role)
+			}
+		}
+	}
+	if c.Owner != "" && (!roleForm.MatchString(c.Owner) || reserved(c.Owner)) {
+		bad("owner: %q is not the name of a role", c.Owner)
+	}
+	if c.Connections < 0 || c.Connections > maxConnections {
+		bad("connections: must be 1 to %d", maxConnections)
+	}
+	switch c.SSLMode {
+	case "", "verify-full", "verify-ca", "require", "disable":
+	default:
+		bad("sslmode: %q is none of verify-full, verify-ca, require, disable", c.SSLMode)
+	}
+	return errors.Join(errs...)
+}
+
+// reserved roles are PostgreSQL's own; none of them is a group of an application.
+func reserved(role string) bool {
+	return len(role) >= 3 && role[:3] == "pg_" || role == "public" || role == "postgres" || role == "none"
+}
+
+// pool makes the broker's own connections; none is made before the first use.
+func (c Config) pool() (*pgxpool.Config, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" {
+		return nil, errors.New("url: it is not postgres://user@host:port/database") // err can hold parts of it
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") {
+		return nil, errors.New("url: a password does not belong into the URL: use password_file")
+	}
+	pc, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, errors.New("url: it is not the URL of a PostgreSQL server")
+	}
+	if c.PasswordFile != "" {
+		s, err := provider.ReadSecret(c.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("password_file: %w", err)
+		}
+		pc.ConnConfig.Password = s.Reveal()
+	}
+	pc.MaxConns = poolSize
+	pc.ConnConfig.ConnectTimeout = 5 * time.Second
+	pc.ConnConfig.RuntimeParams["application_name"] = "ebb"
+	// The server gives up as well: a statement must not run on after its caller has
+	// gone.
+	pc.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(callTime.Milliseconds(), 10)
+	return pc, nil
+}
+
+// address is host and port for the sandbox.
+func (c Config) address(pc *pgxpool.Config) (host, port string, err error) {
+	if c.Address == "" {
+		return pc.ConnConfig.Host, strconv.Itoa(int(pc.ConnConfig.Port)), nil
+	}
+	host, port, err = net.SplitHostPort(c.Address)
+	if err == nil && (host == "" || port == "") {
+		err = errors.New("host or port is missing")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("address: %q is not host:port", c.Address)
+	}
+	return host, port, nil
+}

@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Format is the issued_token_type of a credential of this kind.
+const Format = "urn:ebb:token-type:postgres"
+
+// Driver mints roles on one PostgreSQL server.
+type Driver struct {
+	cfg        Config
+	pool       *pgxpool.Pool
+	host, port string
+	log        *slog.Logger
+}
+
+var (
+	_ provider.Driver  = (*Driver)(nil)
+	_ provider.Prober  = (*Driver)(nil)
+	_ provider.Lister  = (*Driver)(nil)
+	_ provider.Checker = (*Driver)(nil)
+)
+
+// New makes a driver. It does not connect: a database that is down now must not
+// keep the broker from starting. log may be nil.
+func New(c Config, log *slog.Logger) (*Driver, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.Connections == 0 {
+		c.Connections = 4
+	}
+	if c.SSLMode == "" {
+		c.SSLMode = "verify-full"
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	pc, err := c.pool()
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{cfg: c, log: log}
+	if d.host, d.port, err = c.address(pc); err != nil {
+		return nil, err
+	}
+	if d.pool, err = pgxpool.NewWithConfig(context.Background(), pc); err != nil {
+		return nil, errors.New("url: the connection cannot be configured")
+	}
+	return d, nil
+}
+
+// Traits: a role never dies by itself (its sessions outlive VALID UNTIL), and
+// nothing of it works from the moment Revoke returned.
+func (d *Driver) Traits() provider.Traits {
+	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, ThirdParty: true, Lasting: true}
+}
+
+// Check accepts actions of one configured database, without patterns: a role logs
+// in to one database, and a group role is exactly what its name says.
+func (d *Driver) Check(s scopes.Set) error {
+	_, _, err := d.groups(s)
+	return err
+}
+
+// groups are the database of the scopes and the group roles that grant them.
+func (d *Driver) groups(s scopes.Set) (database string, roles []string, err error) {
+	if s.Empty() {
+		return "", nil, fmt.Errorf("%w: no scope", provider.ErrUnsupported)
+	}
+	for _, sc := range s.Scopes() {
+		actions, known := d.cfg.Databases[sc.Resource()]
+		role, can := actions[sc.Action()]
+		switch {
+		case !known || sc.IsPattern():
+			return "", nil, fmt.Errorf("%w: %s names no configured database", provider.ErrUnsupported, sc)
+		case !can:
+			return "", nil, fmt.Errorf("%w: %s names no configured action of its database", provider.ErrUnsupported, sc)
+		case database != "" && database != sc.Resource():
+			return "", nil, fmt.Errorf("%w: a credential is for one database", provider.ErrUnsupported)
+		}
+		database, roles = sc.Resource(), append(roles, role)
+	}
+	slices.Sort(roles)
+	return database, slices.Compact(roles), nil
+}
+
+// document is what the sandbox gets.
+type document struct {
+	URI      string `json:"uri"`
+	Host     string `json:"host"`
+	Port     string `json:"port"`
+	Database string `json:"database"`
+	User     string `json:"user"`
+	Password string `json:"password"`
+	SSLMode  string `json:"sslmode"`
+}
+
+// Mint creates the role in one statement, so that it exists with all its limits or
+// not at all.
+func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
+	database, groups, err := d.groups(g.Scopes)
+	if err != nil {
+		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+	}
+	name := provider.Name(g.Instance, g.LeaseID)
+	if name == "" || !g.ExpiresAt.After(g.IssuedAt) {
+		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("postgres: no lease, no instance or no lifetime"))
+	}
+	password := newPassword()
+	secret, err := verifier(password)
+	if err != nil {
+		return provider.Credential{}, provider.Refused("No password could be made.", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	for i, r := range groups {
+		groups[i] = quote(r)
+	}
+	// Utility statements take no parameters. Every part is a fixed form: names are
+	// quoted, the verifier is base64, the time is digits.
+	statement := fmt.Sprintf("CREATE ROLE %s LOGIN INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT %d PASSWORD '%s' VALID UNTIL '%s' IN ROLE %s",
+		quote(name), d.cfg.Connections, secret, g.ExpiresAt.UTC().Format(time.RFC3339), strings.Join(groups, ", "))
+	if _, err := d.pool.Exec(ctx, statement); err != nil {
+		return provider.Credential{}, judged(fmt.Errorf("postgres: creating a role: %w", err))
+	}
+	oid, err := d.oid(ctx, name)
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	h, err := json.Marshal(handle{Role: name, OID: oid})
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	token, err := json.Marshal(document{
+		URI: d.uri(name, password, database), Host: d.host, Port: d.port, Database: database, User: name, Password: password, SSLMode: d.cfg.SSLMode,
+	})
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	return provider.Credential{
+		Token: provider.NewSecret(string(token)), Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: provider.NewSecret(string(h)),
+	}, nil
+}
+
+func (d *Driver) uri(user, password, database string) string {
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(user, password), Host: net.JoinHostPort(d.host, d.port), Path: "/" + database,
+		RawQuery: url.Values{"sslmode": {d.cfg.SSLMode}}.Encode(),
+	}
+	return u.String()
+}
+
+func quote(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"ebb/broker/provider"
+)
+
+// SQLSTATEs (PostgreSQL's appendix A).
+const (
+	undefinedObject  = "42704" // no such role
+	duplicateObject  = "42710" // the role exists
+	noPrivilege      = "42501"
+	tooManyConns     = "53300"
+	dependentObjects = "2BP01" // the role owns or may use something
+)
+
+func code(err error) string {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pe.Code
+	}
+	return ""
+}
+
+// judged turns an error of CREATE ROLE into what it means. Whatever the server
+// answered with an error made nothing: one statement is one transaction. Without
+// an answer it is not known, and the broker owes a Revoke.
+func judged(err error) error {
+	switch code(err) {
+	case "":
+		return err
+	case undefinedObject:
+		return provider.Refused("A group role of this scope does not exist in the database any more. Tell the operator of the broker.", err)
+	case noPrivilege:
+		return provider.Refused("The broker may not make this member of its group role. Tell the operator of the broker: ebb providers check says what is missing.", err)
+	case tooManyConns:
+		return &provider.BusyError{After: time.Second, Cause: err}
+	default:
+		return err
+	}
+}

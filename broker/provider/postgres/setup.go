@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"ebb/broker/provider"
+)
+
+// minVersion is the oldest PostgreSQL that is still maintained with everything
+// that Revoke needs.
+const minVersion = 140000
+
+// CheckSetup implements provider.Checker.
+func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	var version int
+	var me string
+	var super, create, signal bool
+	err := d.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, r.rolname, r.rolsuper, r.rolcreaterole,
+		pg_catalog.pg_has_role(r.oid, 'pg_signal_backend', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`).
+		Scan(&version, &me, &super, &create, &signal)
+	if err != nil {
+		return []provider.Finding{{Fatal: true, What: "The server cannot be reached or refuses the broker's role.",
+			Remedy: "Check url and password_file, pg_hba.conf and the network; the broker's log has the cause."}}
+	}
+	var out []provider.Finding
+	fatal := func(what, remedy string) {
+		out = append(out, provider.Finding{Fatal: true, What: what, Remedy: remedy})
+	}
+	if version < minVersion {
+		fatal(fmt.Sprintf("The server is of version %d, older than PostgreSQL 14.", version/10000), "Upgrade it.")
+	}
+	if !super && !create {
+		fatal("The broker's role may not create roles.", "ALTER ROLE "+quote(me)+" CREATEROLE;")
+	}
+	if !super && !signal {
+		fatal("The broker's role may not end sessions.", "GRANT pg_signal_backend TO "+quote(me)+";")
+	}
+	if super {
+		out = append(out, provider.Finding{What: "The broker's role is a superuser.", Remedy: "Give it CREATEROLE, pg_signal_backend and ADMIN on the group roles instead."})
+	}
+	return append(append(out, d.checkGroups(ctx, me, super || version < 160000)...), d.checkPublic(ctx)...)
+}
+
+// checkGroups looks at every group role: one that can log in, or that can do what
+// only an administrator should, would hand it to sandboxes.
+func (d *Driver) checkGroups(ctx context.Context, me string, mayGrant bool) []provider.Finding {
+	var out []provider.Finding
+	names := map[string]bool{}
+	for _, actions := range d.cfg.Databases {
+		for role := range maps.Values(actions) {
+			names[role] = true
+		}
+	}
+	for _, role := range slices.Sorted(maps.Keys(names)) {
+		var login, mighty, admin bool
+		err := d.pool.QueryRow(ctx, `SELECT g.rolcanlogin,
+			g.rolsuper OR g.rolcreaterole OR g.rolcreatedb OR g.rolreplication OR g.rolbypassrls OR EXISTS (
+				SELECT FROM pg_catalog.pg_roles p WHERE pg_catalog.pg_has_role(g.oid, p.oid, 'MEMBER') AND p.oid <> g.oid
+				AND (p.rolsuper OR p.rolcreaterole OR p.rolbypassrls OR p.rolname IN ('pg_execute_server_program', 'pg_write_server_files', 'pg_read_server_files', 'pg_signal_backend'))),
+			pg_catalog.pg_has_role($2, g.oid, 'MEMBER WITH ADMIN OPTION')
+			FROM pg_catalog.pg_roles g WHERE g.rolname = $1`, role, me).Scan(&login, &mighty, &admin)
+		fatal := func(what, remedy string) {
+			out = append(out, provider.Finding{Fatal: true, What: what, Remedy: remedy})
+		}
+		switch {
+		case err == pgx.ErrNoRows: //nolint:errorlint // pgx returns it bare from Scan
+			fatal("The group role "+quote(role)+" does not exist.", "CREATE ROLE "+quote(role)+" NOLOGIN;")
+			continue
+		case err != nil:
+			fatal("The group role "+quote(role)+" could not be looked at.", "The broker's log has the cause.")
+			d.log.WarnContext(ctx, "a group role could not be looked at", "role", role, "error", err)
+			continue
+		}
+		if mighty {
+			fatal("The group role "+quote(role)+" can do what an administrator can.", "Use a group role with nothing but grants on the tables of its application.")
+		}
+		if !mayGrant && !admin {
+			fatal("The broker may not make members of the group role "+quote(role)+".", "GRANT "+quote(role)+" TO "+quote(me)+" WITH ADMIN OPTION;")
+		}
+		if login {
+			out = append(out, provider.Finding{What: "The group role " + quote(role) + " can log in by itself.", Remedy: "ALTER ROLE " + quote(role) + " NOLOGIN;"})
+		}
+	}
+	return out
+}
+
+// checkPublic finds databases that every role may connect to, whatever its scope
+// says: PostgreSQL grants that to PUBLIC by default.
+func (d *Driver) checkPublic(ctx context.Context) []provider.Finding {
+	rows, err := d.pool.Query(ctx, `SELECT d.datname FROM pg_catalog.pg_database d, pg_catalog.aclexplode(coalesce(d.datacl, pg_catalog.acldefault('d', d.datdba))) a
+		WHERE d.datallowconn AND a.grantee = 0 AND a.privilege_type = 'CONNECT' ORDER BY 1`)
+	if err != nil {
+		return nil
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	var revoke strings.Builder
+	for i, n := range names {
+		names[i] = quote(n)
+		fmt.Fprintf(&revoke, "REVOKE CONNECT, TEMPORARY ON DATABASE %s FROM PUBLIC; ", names[i])
+	}
+	return []provider.Finding{{
+		What:   "Every role may connect to " + strings.Join(names, ", ") + ", whatever its scope says.",
+		Remedy: revoke.String() + "Then GRANT CONNECT ON DATABASE to each group role.",
+	}}
+}

@@ -1,0 +1,116 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// gate is a server that answers one batch for each permission.
+type gate struct {
+	asked  chan int // the size of each batch that came
+	permit chan error
+}
+
+func (g gate) exec(_ context.Context, cmds []redis.Cmder) {
+	g.asked <- len(cmds)
+	if err := <-g.permit; err != nil {
+		panic(err)
+	}
+}
+
+func newGate(limit time.Duration) (gate, *batcher) {
+	g := gate{make(chan int, 100), make(chan error)}
+	return g, &batcher{exec: g.exec, limit: limit}
+}
+
+func one() []redis.Cmder { return []redis.Cmder{redis.NewIntCmd(context.Background(), "ping")} }
+
+// waiting polls until n calls wait in the queue.
+func waiting(t *testing.T, b *batcher, n int) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		got := len(b.queue)
+		b.mu.Unlock()
+		if got == n {
+			return
+		}
+	}
+	t.Fatalf("%d calls do not get into the queue", n)
+}
+
+// What comes while a batch is on its way travels together, and the first call does
+// not wait for it.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	g, b := newGate(time.Minute)
+	first := make(chan error, 1)
+	go func() { first <- b.do(t.Context(), one()) }()
+	if n := <-g.asked; n != 1 {
+		t.Fatalf("the first batch has %d calls", n)
+	}
+	var others sync.WaitGroup
+	for range 5 {
+		others.Go(func() {
+			if err := b.do(t.Context(), one()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waiting(t, b, 5)
+	g.permit <- nil
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if n := <-g.asked; n != 5 {
+		t.Errorf("the second batch has %d calls, want the 5 that waited", n)
+	}
+	g.permit <- nil
+	others.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running || b.queue != nil {
+		t.Error("nothing is left to do, and something runs")
+	}
+}
+
+// A caller whose time is short is not held up by a server that does not answer.
+func TestBatcherIsInAHurry(t *testing.T) {
+	t.Parallel()
+	g, b := newGate(time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := b.do(ctx, one()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	<-g.asked
+	g.permit <- nil
+}
+
+// A panic in the client is no answer, and the next call is served.
+func TestBatcherSurvivesPanic(t *testing.T) {
+	t.Parallel()
+	g, b := newGate(time.Minute)
+	died := make(chan any, 1)
+	go func() {
+		defer func() { died <- recover() }()
+		_ = b.do(t.Context(), one())
+	}()
+	<-g.asked
+	g.permit <- errors.New("boom")
+	if <-died == nil {
+		t.Error("the panic is gone")
+	}
+	next := make(chan error, 1)
+	go func() { next <- b.do(t.Context(), one()) }()
+	<-g.asked
+	g.permit <- nil
+	if err := <-next; err != nil {
+		t.Error(err)
+	}
+}

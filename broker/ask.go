@@ -88,6 +88,10 @@ func (b *Broker) assertedSandbox(ctx context.Context, assertion string) (Sandbox
 	return *t.Sandbox, nil
 }
 
+// maxLineage bounds how many leases a token is narrowed from one after the other:
+// it names all of them, and whoever judges it asks for each.
+const maxLineage = 16
+
 // askByToken lets a sandbox narrow a token of its own: never another's, never a
 // dead one, and never wider, longer or for another resource (see frame).
 func (b *Broker) askByToken(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
@@ -108,14 +112,17 @@ func (b *Broker) askByToken(ctx context.Context, l lane, s Subject, p Possession
 	if err != nil {
 		return asker{}, err
 	}
-	alive, err := b.alive(ctx, t.taskID, t.id)
+	if len(t.lineage) > maxLineage {
+		return asker{}, E(s.Fault, "The token was narrowed too many times in a row. Narrow an earlier one.", nil)
+	}
+	alive, err := b.alive(ctx, t.taskID, t.lineage...)
 	if err != nil {
 		return asker{}, unavailable(err)
 	}
 	if !alive || live.Sandbox == nil || live.Sandbox.ID != t.clientID {
 		return asker{}, E(s.Fault, "The token is revoked or its task is complete.", nil)
 	}
-	return asker{live: live, sandbox: *live.Sandbox, notAfter: t.exp, parent: t}, nil
+	return asker{live: live, sandbox: *live.Sandbox, notAfter: t.exp, parent: t, lineage: t.lineage}, nil
 }
 
 var errWider = errors.New("issued scope is not covered by its frame")

@@ -121,7 +121,7 @@ func (b *Broker) stillTrue(ctx context.Context, r Request) error {
 	if !known {
 		return E(Conflict, "The provider of this request is no longer configured.", nil)
 	}
-	w := want{asker: asker{live: live, sandbox: *live.Sandbox}, scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool}
+	w := want{asker: asker{live: live, sandbox: *live.Sandbox, lineage: r.Parents}, scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool}
 	d, err := b.judge(w)
 	if err != nil {
 		return unavailable(err)

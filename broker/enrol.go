@@ -120,6 +120,7 @@ type asker struct {
 	sandbox  Sandbox
 	notAfter time.Time // end of the evidence, zero = says nothing
 	parent   *ownToken // token to be narrowed, or nil
+	lineage  []string  // leases that what is minted dies with, oldest first: the parent's own and it
 }
 
 // identify runs the pipeline of package attest: attest, key binding, replay,

@@ -94,9 +94,9 @@ func (b *Broker) compose(w want, d policy.Decision, r TokenRequest, now time.Tim
 	ttl := Seconds(min(w.ttl, d.TTL) / time.Second)
 	req := Request{
 		ID: newID(requestPrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Runner: w.live.Runner,
-		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T),
+		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T, strings.Join(w.lineage, " ")),
 		Provider: w.name, Scopes: w.scopes, Resource: w.provider.Resource, TTL: ttl, Binding: w.bind, Tool: w.tool,
-		Details: w.details, EvidenceEnd: w.notAfter, Approval: *d.Ask, Reason: r.Reason, Asked: 1,
+		Details: w.details, EvidenceEnd: w.notAfter, Parents: w.lineage, Approval: *d.Ask, Reason: r.Reason, Asked: 1,
 		CreatedAt: now, ExpiresAt: earliest(now.Add(b.cfg.Limits.RequestTTL), w.live.Deadline), State: RequestPending,
 	}
 	var err error

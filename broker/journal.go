@@ -63,7 +63,8 @@ type SandboxOf struct {
 	Sandbox Sandbox
 }
 
-// LeaseEnd ends one lease.
+// LeaseEnd ends one lease. When it is revoked, or to be, then so are in the same
+// unit those that were narrowed from it, at any depth, as far as they have not ended.
 type LeaseEnd struct {
 	ID    string
 	State LeaseState
@@ -94,6 +95,7 @@ type TaskFilter struct {
 // LeaseFilter selects leases by their derived state (see Lease).
 type LeaseFilter struct {
 	IDs      []string
+	Parents  []string // narrowed from one of these; at most 1000
 	TaskID   string
 	Owner    string
 	Sandbox  string

@@ -23,6 +23,7 @@ type ownToken struct {
 	roles                          []Role // of a token for the API, in place of scopes
 	bind                           provider.Binding
 	act                            map[string]any
+	lineage                        []string // leases it lives and dies with: those it was narrowed from, oldest first, and its own
 	payload                        json.RawMessage
 }
 
@@ -86,6 +87,8 @@ func (b *Broker) parseOwn(token string, now time.Time) (*ownToken, error) {
 	}
 	t.taskID, _ = c.String(b.claim("task_id"))
 	t.txn, _ = c.String("txn")
+	parents, _ := c.String(b.claim("parents"))
+	t.lineage = append(strings.Fields(parents), t.id)
 	if t.bind.JKT, t.bind.X5T, err = c.Confirmation(); err != nil {
 		return nil, E(Unauthenticated, "The token has no usable confirmation method.", err)
 	}
@@ -117,14 +120,23 @@ func (t *ownToken) boundTo(p Possession) error {
 	return nil
 }
 
-// alive asks the ledger whether a credential lives. It is true only when the
-// ledger is complete, knows it, and its task is open; an error means doubt.
-func (b *Broker) alive(ctx context.Context, taskID, leaseID string) (bool, error) {
+// alive asks the ledger whether a credential and all that it was narrowed from
+// live. It is true only when the ledger is complete, knows them, and their task is
+// open; an error means doubt.
+func (b *Broker) alive(ctx context.Context, taskID string, leaseIDs ...string) (bool, error) {
 	if b.down.Load() {
 		return false, ErrLost
 	}
-	if b.tombs.has(taskID, b.now()) || b.tombs.has(leaseID, b.now()) {
+	if b.tombs.has(taskID, b.now()) {
 		return false, nil
 	}
-	return b.cfg.Ledger.Status(ctx, taskID, leaseID, b.now())
+	for _, id := range leaseIDs {
+		if b.tombs.has(id, b.now()) {
+			return false, nil
+		}
+		if alive, err := b.cfg.Ledger.Status(ctx, taskID, id, b.now()); err != nil || !alive {
+			return false, err
+		}
+	}
+	return true, nil
 }

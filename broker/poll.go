@@ -117,7 +117,7 @@ func (b *Broker) redeem(ctx context.Context, r Request) (Token, error) {
 		return Token{}, E(InvalidTarget, "The provider of this request is no longer configured.", nil)
 	}
 	w := want{
-		asker:  asker{live: live, sandbox: *live.Sandbox, notAfter: r.EvidenceEnd},
+		asker:  asker{live: live, sandbox: *live.Sandbox, notAfter: r.EvidenceEnd, lineage: r.Parents},
 		scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool, details: r.Details,
 	}
 	d, err := b.judge(w)

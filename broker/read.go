@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -139,7 +141,7 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 		}
 	}
 	if lerr == nil && jerr == nil { // once more, as in tryClose
-		lerr = endLedger()
+		lerr = errors.Join(endLedger(), b.endNarrowed(ctx, l, now))
 	}
 	if err := errors.Join(lerr, jerr); err != nil {
 		b.oweLease(owedLease{l, by, reason})
@@ -151,6 +153,36 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 		l.State, l.RevokedAt, l.RevokedBy = LeaseRevoked, now, by
 	}
 	return l, nil
+}
+
+// endNarrowed tells the ledger, and so the feed, of the ends that follow from the
+// end of l: of what was narrowed from it, at any depth. Whatever is minted later
+// finds l dead and is never delivered. A token names what it was narrowed from, so
+// that until this is done introspection refuses it all the same.
+func (b *Broker) endNarrowed(ctx context.Context, l Lease, now time.Time) error {
+	level := []string{l.ID}
+	for depth := 0; len(level) > 0 && depth < maxLineage && l.TaskID != l.ID; depth++ {
+		var mu sync.Mutex
+		var next []string
+		for parents := range slices.Chunk(level, refillPage) {
+			_, err := b.eachLease(ctx, LeaseFilter{Parents: parents}, func(c Lease) error {
+				mu.Lock()
+				next = append(next, c.ID)
+				mu.Unlock()
+				if !c.ExpiresAt.After(now) {
+					return nil
+				}
+				b.tombs.add(c.ID, c.ExpiresAt)
+				_, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: c.ID, TaskID: c.TaskID, ExpiresAt: c.ExpiresAt}, now)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		level = next
+	}
+	return nil
 }
 
 // Entries reads the record.

@@ -34,7 +34,7 @@ func (b *Broker) refill(ctx context.Context) error {
 	if err := b.refillAPI(ctx, now); err != nil {
 		return err
 	}
-	ended, err := b.refillLeases(ctx, LeaseFilter{State: LeaseRevoked, From: now.Add(-b.cfg.Limits.MaxTTL)}, func(l Lease) error {
+	ended, err := b.eachLease(ctx, LeaseFilter{State: LeaseRevoked, From: now.Add(-b.cfg.Limits.MaxTTL)}, func(l Lease) error {
 		if closed[l.TaskID] || !l.ExpiresAt.After(now) {
 			return nil
 		}
@@ -51,7 +51,7 @@ func (b *Broker) refill(ctx context.Context) error {
 	if err := b.refillSuspects(ctx, now); err != nil {
 		return err
 	}
-	live, err := b.refillLeases(ctx, LeaseFilter{State: LeaseLive}, func(l Lease) error {
+	live, err := b.eachLease(ctx, LeaseFilter{State: LeaseLive}, func(l Lease) error {
 		err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, 0, true)
 		if errors.Is(err, ErrDone) || errors.Is(err, ErrTaskClosed) {
 			return nil // ended meanwhile: the ledger knows better
@@ -259,7 +259,7 @@ func (b *Broker) eachTask(ctx context.Context, f TaskFilter, do func(Task) error
 	}, func(t Task) string { return t.ID }, do)
 }
 
-func (b *Broker) refillLeases(ctx context.Context, f LeaseFilter, do func(Lease) error) (int, error) {
+func (b *Broker) eachLease(ctx context.Context, f LeaseFilter, do func(Lease) error) (int, error) {
 	f.Now = b.now()
 	return each(ctx, func(ctx context.Context, p Page) ([]Lease, error) {
 		f.Page = p

@@ -85,6 +85,7 @@ type Request struct {
 	Tool            string              `json:"tool,omitempty"`
 	Details         bool                `json:"details,omitempty"`
 	EvidenceEnd     time.Time           `json:"evidence_until,omitzero"` // a token taken by polling dies with the evidence it was asked on
+	Parents         []string            `json:"-"`                       // it was asked for by narrowing the last of these leases, itself narrowed from the one before
 	policy.Approval                     // who must agree: groups, quorum and, what counts, rules
 	Facts           Facts               `json:"facts"`
 	Digest          string              `json:"digest"` // hex SHA-256 of Facts

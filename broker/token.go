@@ -222,6 +222,9 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.provider.Driver.Traits().Revocability.Class, RequestID: d.requestID,
 		Rule: strings.Join(d.rules, ","), Tool: w.tool, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
 	}
+	if n := len(w.lineage); n > 0 {
+		lease.ParentID = w.lineage[n-1]
+	}
 	cred, err := w.provider.Driver.Mint(ctx, b.grant(w, lease))
 	if err != nil {
 		return Token{}, unavailable(err)
@@ -229,9 +232,9 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if err := b.record(ctx, lease, d, w.live.Caps.Leases); err != nil {
 		return Token{}, err
 	}
-	if w.parent != nil {
+	if len(w.lineage) > 0 {
 		// Revoked while it was narrowed: nothing is born of it any more.
-		if alive, err := b.alive(ctx, w.live.ID, w.parent.id); err != nil || !alive {
+		if alive, err := b.alive(ctx, w.live.ID, w.lineage...); err != nil || !alive {
 			return Token{}, b.undelivered(ctx, lease, errors.Join(err, ErrDone))
 		}
 	}
@@ -247,6 +250,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 type issued struct {
 	Binding   provider.Binding `json:"cnf"`
 	ExpiresAt time.Time        `json:"exp"`
+	ParentID  string           `json:"parent_id,omitempty"`
 	Provider  string           `json:"provider"`
 	Resource  string           `json:"resource"`
 	Rules     string           `json:"rules"`
@@ -261,7 +265,7 @@ func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) erro
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	e := b.taskEntry(audit.LeaseIssued, l.Sandbox, l.TaskID, issued{
-		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
+		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID, Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	})
 	e.LeaseID, e.RequestID = l.ID, l.RequestID
 	rec := Record{IssueLease: &l, Entries: []audit.Entry{e}}
@@ -346,6 +350,9 @@ func (b *Broker) grant(w want, l Lease) provider.Grant {
 		Binding: l.Binding, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Details: w.details, Txn: l.Txn,
 		Actor:  map[string]string{"sub": l.Sandbox, "iss": b.cfg.Issuer},
 		Claims: map[string]string{b.claim("task_id"): l.TaskID},
+	}
+	if len(w.lineage) > 0 {
+		g.Claims[b.claim("parents")] = strings.Join(w.lineage, " ")
 	}
 	if l.RequestID != "" {
 		g.Claims[b.claim("request_id")] = l.RequestID

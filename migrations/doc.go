@@ -5,6 +5,7 @@
 //
 //	0001_journal.sql  tasks, leases, requests, votes, audit entries, checkpoints
 //	0002_sealing.sql  data keys that seal handles
+//	0003_lineage.sql  what a credential was narrowed from, who paused a task
 //	files.go          the embedded files, in order, with their checksums
 //	apply.go          Apply: one transaction per file, safe for replicas that
 //	                  start together

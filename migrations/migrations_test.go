@@ -25,6 +25,7 @@ import (
 var released = []string{
 	"0001_journal.sql 2945fa31eff5de363cf6ff1a2a5a5962c788d76e7b3d32f53a6a0a155181ee07",
 	"0002_sealing.sql 71e24d2f8e2ad03fa8236dee061b9d7db187372135f9f92fc53cde566f1adafd",
+	"0003_lineage.sql aba3f7bcd36fb1090296921fc82dc91dd6199ddca48f2a68c630a3277fc77313",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

@@ -14,7 +14,7 @@ const (
 	insertLease = "INSERT INTO leases (" + leaseColumns + ") VALUES"
 
 	leaseColumns = "id, task_id, sandbox, owner, provider, scope, resource, jkt, x5t, class, request_id, rule, tool, txn, " +
-		"issued_at, expires_at, state, revoked_at, revoked_by, cause"
+		"issued_at, expires_at, state, revoked_at, revoked_by, cause, parent_id"
 
 	// ended is when the task of lease l was closed, or NULL. A subquery and not a
 	// join: a page in the order of ids then comes from the primary key and stops at
@@ -35,7 +35,7 @@ func leaseState(ended string) string {
 // or unknown gives NULL, which the column refuses (see engine.shut). lock keeps
 // the task from being closed by another process before this one has committed.
 func leaseRow(lock string) string {
-	return "(?, (SELECT id FROM tasks WHERE id = ? AND state <> 'closed'" + lock + "), " + marks(18) + ")"
+	return "(?, (SELECT id FROM tasks WHERE id = ? AND state <> 'closed'" + lock + "), " + marks(19) + ")"
 }
 
 func checkLease(l *broker.Lease) error {
@@ -47,7 +47,7 @@ func checkLease(l *broker.Lease) error {
 	if l.ID == "" || l.TaskID == "" || l.IssuedAt.IsZero() || !l.ExpiresAt.After(l.IssuedAt) {
 		return errors.New("a lease needs an id, a task, and an expiry after its issue")
 	}
-	err := storable(l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class), l.RequestID, l.Rule, l.Tool, l.Txn)
+	err := storable(l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class), l.RequestID, l.Rule, l.Tool, l.Txn, l.ParentID)
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", l.ID, err)
 	}
@@ -56,7 +56,7 @@ func checkLease(l *broker.Lease) error {
 
 func appendLease(args []any, l *broker.Lease) []any {
 	return append(args, l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Scopes.String(), l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class),
-		l.RequestID, l.Rule, l.Tool, l.Txn, millis(l.IssuedAt), millis(l.ExpiresAt), string(l.State), int64(0), "", "")
+		l.RequestID, l.Rule, l.Tool, l.Txn, millis(l.IssuedAt), millis(l.ExpiresAt), string(l.State), int64(0), "", "", l.ParentID)
 }
 
 // Leases implements broker.Journal.
@@ -70,6 +70,10 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	w.equal("l.owner", f.Owner)
 	w.equal("l.sandbox", f.Sandbox)
 	w.equal("l.provider", f.Provider)
+	if len(f.Parents) > 0 {
+		w.in("l.parent_id", f.Parents)
+		w.add("l.parent_id <> ''") // the partial index
+	}
 	if !f.From.IsZero() {
 		w.add("l.issued_at >= ?", millis(f.From))
 	}
@@ -80,6 +84,9 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 		if err := s.byState(ctx, &w, f); err != nil {
 			return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
 		}
+	}
+	if len(f.Parents) > maxIDs {
+		return nil, fmt.Errorf("leases: %d parents: ask for at most %d at a time", len(f.Parents), maxIDs)
 	}
 	order, limit, err := w.page("l.id", f.Page, f.IDs)
 	if err != nil {
@@ -129,7 +136,7 @@ func scanLease(row scan) (broker.Lease, error) {
 	var closedBy string
 	var cause broker.Cause
 	err := row(&l.ID, &l.TaskID, &l.Sandbox, &l.Owner, &l.Provider, &scope, &l.Resource, &l.Binding.JKT, &l.Binding.X5T, &l.Class, &l.RequestID, &l.Rule, &l.Tool,
-		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &derived, &closed, &closedBy, &cause)
+		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &l.ParentID, &derived, &closed, &closedBy, &cause)
 	if err != nil {
 		return l, err
 	}

@@ -123,14 +123,32 @@ func endLease(e broker.LeaseEnd) (step, error) {
 		revoked_by = CASE WHEN revoked_by <> '' THEN revoked_by ELSE ? END,
 		cause = CASE WHEN cause <> '' THEN cause ELSE ? END
 		WHERE id = ? AND state IN ('intent', 'live', 'revoking')`
+	end := func(ctx context.Context, s *session, id string) (int64, error) {
+		return s.exec(ctx, text, string(e.State), string(e.State), millis(e.At), e.By, string(e.Cause), id)
+	}
 	return func(ctx context.Context, s *session) error {
-		n, err := s.exec(ctx, text, string(e.State), string(e.State), millis(e.At), e.By, string(e.Cause), e.ID)
+		n, err := end(ctx, s, e.ID)
 		if err == nil && n == 0 {
 			return lost(ctx, s, "leases", e.ID)
+		}
+		if err != nil || e.State != broker.LeaseRevoked && e.State != broker.LeaseRevoking {
+			return err
+		}
+		ids, err := collect(ctx, s, narrowed, []any{e.ID}, func(row scan) (id string, err error) { return id, row(&id) })
+		for _, id := range ids {
+			if err == nil {
+				_, err = end(ctx, s, id)
+			}
 		}
 		return err
 	}, nil
 }
+
+// narrowed finds what was narrowed from a lease, at any depth.
+const narrowed = `WITH RECURSIVE under(id) AS (
+	SELECT id FROM leases WHERE parent_id = ? AND parent_id <> ''
+	UNION SELECT l.id FROM under u JOIN leases l ON l.parent_id = u.id AND l.parent_id <> ''
+) SELECT id FROM under ORDER BY id`
 
 // lost says why a compare-and-swap touched no row.
 func lost(ctx context.Context, s *session, table, id string) error {

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"ebb/broker"
 	"ebb/scopes"
 )
 
 const requestColumns = "id, task_id, sandbox, owner, runner, dedupe, provider, scope, resource, ttl, jkt, x5t, tool, details, evidence_until, " +
-	"ask, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note"
+	"ask, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note, parents"
 
 // Requests implements broker.Desk.
 func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
@@ -103,28 +105,31 @@ func requestArgs(r *broker.Request) ([]any, error) {
 		return nil, err
 	}
 	texts := append([]string{r.ID, r.TaskID, r.Sandbox, r.Owner, r.Runner, r.Dedupe, r.Provider, r.Resource, r.Binding.JKT, r.Binding.X5T,
-		r.Tool, string(r.Facts), r.Digest}, r.Groups...)
+		r.Tool, string(r.Facts), r.Digest}, slices.Concat(r.Groups, r.Parents)...)
 	if err := storable(texts...); err != nil {
 		return nil, err
 	}
 	return []any{r.ID, r.TaskID, r.Sandbox, r.Owner, r.Runner, r.Dedupe, r.Provider, r.Scopes.String(), r.Resource, int64(r.TTL),
 		r.Binding.JKT, r.Binding.X5T, r.Tool, flag(r.Details), millis(r.EvidenceEnd), string(ask), string(r.Facts), r.Digest, string(reason), 1, 0,
-		millis(r.CreatedAt), millis(r.ExpiresAt), string(broker.RequestPending), 0, "", 0, 0, "", ""}, nil
+		millis(r.CreatedAt), millis(r.ExpiresAt), string(broker.RequestPending), 0, "", 0, 0, "", "", strings.Join(r.Parents, " ")}, nil
 }
 
 func scanRequest(row scan) (broker.Request, error) {
 	var r broker.Request
-	var scope, ask, facts, reason, granted string
+	var scope, ask, facts, reason, granted, parents string
 	var details, evidence, voted, created, expires, decided, until int64
 	err := row(&r.ID, &r.TaskID, &r.Sandbox, &r.Owner, &r.Runner, &r.Dedupe, &r.Provider, &scope, &r.Resource, &r.TTL, &r.Binding.JKT, &r.Binding.X5T,
 		&r.Tool, &details, &evidence, &ask, &facts, &r.Digest, &reason, &r.Asked, &voted, &created, &expires, &r.State, &decided, &granted, &r.GrantedTTL, &until,
-		&r.Code, &r.Note)
+		&r.Code, &r.Note, &parents)
 	if err != nil {
 		return r, err
 	}
 	r.Details, r.Facts = details != 0, broker.Facts(facts)
 	r.CreatedAt, r.ExpiresAt, r.DecidedAt, r.GrantUntil = fromMillis(created), fromMillis(expires), fromMillis(decided), fromMillis(until)
 	r.EvidenceEnd = fromMillis(evidence)
+	if parents != "" {
+		r.Parents = strings.Split(parents, " ")
+	}
 	var errs [2]error
 	r.Scopes, errs[0] = scopes.ParseSet(scope)
 	r.Granted, errs[1] = scopes.ParseSet(granted)

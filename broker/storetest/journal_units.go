@@ -125,6 +125,42 @@ func endLease(t *journalTest) {
 	}
 }
 
+// Whoever revokes a lease revokes what was narrowed from it, and nothing else.
+func endLineage(t *journalTest) {
+	task := t.openTask()
+	narrow := func(from string) broker.Lease {
+		l := Lease(task.ID)
+		l.ParentID = from
+		return t.issue(l)
+	}
+	now := Epoch.Add(2 * time.Minute)
+	revoke := func(id, by string, s broker.LeaseState) error {
+		return t.Journal.Append(t.Context(), broker.Record{EndLease: &broker.LeaseEnd{ID: id, State: s, By: by, At: now}})
+	}
+	root, other := narrow(""), narrow("")
+	a, b := narrow(root.ID), narrow(root.ID)
+	deep, early := narrow(a.ID), narrow(a.ID)
+	last := narrow(deep.ID)
+	under := narrow(early.ID)
+	t.same("lease", t.leaseAt(last.ID, now), last)
+	t.same("children", t.leases(broker.LeaseFilter{Parents: []string{root.ID, early.ID}}), []string{a.ID, b.ID, under.ID})
+	t.same("no children", t.leases(broker.LeaseFilter{Parents: []string{"", last.ID}}), []string{})
+	t.want("end one", revoke(early.ID, "box", broker.LeaseRevoked), nil)
+	t.want("end a lineage", revoke(root.ID, "ops", broker.LeaseRevoked), nil)
+	for id, by := range map[string]string{root.ID: "ops", a.ID: "ops", b.ID: "ops", deep.ID: "ops", last.ID: "ops", early.ID: "box", under.ID: "box", other.ID: ""} {
+		got := t.leaseAt(id, now)
+		if got.RevokedBy != by || (got.State == broker.LeaseRevoked) != (by != "") || got.RevokedAt.IsZero() != (by == "") {
+			t.Errorf("%s is %s since %v by %q, want by %q", id, got.State, got.RevokedAt, got.RevokedBy, by)
+		}
+	}
+	late := narrow(root.ID) // its mint is going to find the parent dead
+	t.want("again", revoke(root.ID, "x", broker.LeaseRevoked), broker.ErrDone)
+	t.want("the late one", revoke(late.ID, "ebb", broker.LeaseRevoked), nil)
+	child := narrow(other.ID)
+	t.want("expire", revoke(other.ID, "", broker.LeaseExpired), nil)
+	t.same("what was narrowed from an expired one", t.leaseAt(child.ID, now).State, broker.LeaseLive)
+}
+
 func unitIsAtomic(t *journalTest) {
 	task := t.openTask()
 	taken := t.issue(Lease(task.ID))

@@ -30,6 +30,7 @@ var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
 	out.Column[broker.Lease]{Name: "tool", Cell: func(l broker.Lease) string { return l.Tool }},
 	out.Column[broker.Lease]{Name: "revocability", Cell: func(l broker.Lease) string { return string(l.Class) }},
 	out.Column[broker.Lease]{Name: "request", Cell: func(l broker.Lease) string { return l.RequestID }},
+	out.Column[broker.Lease]{Name: "parent", Cell: func(l broker.Lease) string { return l.ParentID }},
 	out.Column[broker.Lease]{Name: "rule", Cell: func(l broker.Lease) string { return l.Rule }},
 	out.Column[broker.Lease]{Name: "txn", Cell: func(l broker.Lease) string { return l.Txn }},
 	out.Column[broker.Lease]{Name: "bound_to", Cell: func(l broker.Lease) string {
@@ -43,17 +44,18 @@ var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
 func newLeases(c *cli) *cobra.Command {
 	return c.group("leases", "See and revoke credentials", c.leasesList(),
 		onOne(c, "show LEASE", "Show one credential's record", leaseDetails, (*client.Operator).Lease),
-		onOneFor(c, "revoke LEASE", "End one credential at once", leaseDetails, (*client.Operator).RevokeLease),
+		onOneFor(c, "revoke LEASE", "End one credential at once, and what was narrowed from it", leaseDetails, (*client.Operator).RevokeLease),
 	)
 }
 
 func (c *cli) leasesList() *cobra.Command {
 	var f broker.LeaseFilter
-	var state string
+	var state, parent string
 	var since time.Duration
 	cmd := &cobra.Command{Use: "list", Short: "List credentials, issued and revoked, newest first", Args: cobra.NoArgs}
 	cmd.Flags().StringVar(&state, "state", "", "intent, live, revoking, revoked, expired or unconfirmed")
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
+	cmd.Flags().StringVar(&parent, "parent", "", "narrowed from this credential")
 	cmd.Flags().StringVar(&f.Owner, "owner", "", "of tasks of this owner")
 	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "of this sandbox")
 	cmd.Flags().StringVar(&f.Provider, "provider", "", "of this provider")
@@ -65,6 +67,9 @@ func (c *cli) leasesList() *cobra.Command {
 			return err
 		}
 		f.State = broker.LeaseState(state)
+		if parent != "" {
+			f.Parents = []string{parent}
+		}
 		if since > 0 {
 			f.From = time.Now().Add(-since)
 		}

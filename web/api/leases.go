@@ -14,6 +14,9 @@ func (a *API) leases(c echo.Context, who broker.Principal, _ web.None) (page[bro
 		State: broker.LeaseState(q.oneOf("state", "intent", "live", "revoking", "revoked", "expired", "unconfirmed")),
 		From:  q.time("from"), To: q.time("to"), Page: q.page(),
 	}
+	if id := q.text("parent_id"); id != "" {
+		f.Parents = []string{id}
+	}
 	if err := q.done(); err != nil {
 		return page[broker.Lease]{}, err
 	}

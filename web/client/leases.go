@@ -9,10 +9,13 @@ import (
 )
 
 // Leases lists credentials on the record; zero members of f match everything.
-// IDs and Now are not sent.
+// IDs, Now and all but the first of Parents are not sent.
 func (o *Operator) Leases(ctx context.Context, f broker.LeaseFilter) (List[broker.Lease], error) {
 	q := pageQuery(f.Page)
 	set(q, "task_id", f.TaskID)
+	if len(f.Parents) > 0 {
+		set(q, "parent_id", f.Parents[0])
+	}
 	set(q, "owner", f.Owner)
 	set(q, "sandbox", f.Sandbox)
 	set(q, "provider", f.Provider)

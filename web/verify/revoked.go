@@ -87,5 +87,9 @@ func (d *revoked) judge(t *Token, now time.Time, staleness time.Duration) (dead,
 	}
 	_, task := d.until[t.TaskID]
 	_, lease := d.until[t.LeaseID]
+	for _, id := range t.Parents {
+		_, parent := d.until[id]
+		lease = lease || parent
+	}
 	return task || lease || !t.IssuedAt.After(d.floor), true
 }

@@ -28,6 +28,7 @@ func TestRevocation(t *testing.T) {
 		task := func(id string) string { return w.token(with(issuer+verify.TaskClaim, id)) }
 		lease := func(id string) string { return w.token(with("jti", id)) }
 		one, two, a, b := task("tsk_1"), task("tsk_2"), lease("lse_a"), lease("lse_b")
+		narrowed := w.token(with(issuer+verify.ParentsClaim, "lse_root lse_a"))
 		want := func(name, raw, want string) {
 			t.Helper()
 			if _, err := v.Verify(w.request(raw)); fault(err) != want {
@@ -35,7 +36,7 @@ func TestRevocation(t *testing.T) {
 			}
 		}
 		want("dead before the start", task("tsk_old"), "401 invalid_token")
-		for _, raw := range []string{one, two, a, b} {
+		for _, raw := range []string{one, two, a, b, narrowed} {
 			want("alive", raw, "200")
 		}
 		w.kill(w.dead("tsk_2", ""))
@@ -43,6 +44,7 @@ func TestRevocation(t *testing.T) {
 		synctest.Wait() // no time passes: the long poll carries it
 		want("task dead", two, "401 invalid_token")
 		want("lease dead", a, "401 invalid_token")
+		want("narrowed from it", narrowed, "401 invalid_token")
 		want("another lease of its task", b, "200")
 		want("another task", one, "200")
 	})

@@ -5,19 +5,25 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"ebb/attest/jose"
 	"ebb/scopes"
 )
 
-// TaskClaim follows the issuer in the name of the claim that holds the task id.
-const TaskClaim = "/claims/task_id"
+// Names of claims, behind the issuer: the task id; and the leases that a token was
+// narrowed from, separated by spaces.
+const (
+	TaskClaim    = "/claims/task_id"
+	ParentsClaim = "/claims/parents"
+)
 
 // Token is a verified access token.
 type Token struct {
 	LeaseID   string          // jti: its name on ebb's record
 	TaskID    string          // it dies with this task
+	Parents   []string        // and with each of these leases, from which it was narrowed
 	Subject   string          // sub: on whose behalf
 	ClientID  string          // the sandbox that holds it
 	Scope     scopes.Set      // what it permits
@@ -73,6 +79,11 @@ func (v *Verifier) claims(c *jose.Claims) (*Token, error) {
 	}
 	t.TaskID, _ = c.String(v.cfg.Issuer + TaskClaim)
 	t.Txn, _ = c.String("txn")
+	parents, ok := c.String(v.cfg.Issuer + ParentsClaim)
+	if !ok && c.Has(v.cfg.Issuer+ParentsClaim) {
+		return nil, errClaims
+	}
+	t.Parents = strings.Fields(parents)
 	scope, ok := c.String("scope")
 	if !ok && c.Has("scope") {
 		return nil, errClaims

@@ -45,6 +45,7 @@ var (
 	ErrCap        = errors.New("cap reached")                   //
 	ErrLost       = errors.New("ledger lost data since marked") // see Guard
 	ErrExists     = errors.New("already exists")                //
+	ErrOutranked  = errors.New("an operator did that")          // only an operator undoes it
 )
 
 // Error is the only error the broker's methods return to a caller: a kind, a

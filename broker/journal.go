@@ -17,7 +17,7 @@ import (
 type Journal interface {
 	// Append applies every part of r together, or none. A part whose
 	// compare-and-swap fails makes the whole unit fail with ErrDone,
-	// ErrNotFound, ErrExists or ErrTaskClosed, and no other unit. Once a unit that
+	// ErrNotFound, ErrExists, ErrOutranked or ErrTaskClosed, and no other unit. Once a unit that
 	// closes a task has returned, no lease of it appears any more.
 	Append(ctx context.Context, r Record) error
 	Tasks(ctx context.Context, f TaskFilter) ([]Task, error)
@@ -40,20 +40,23 @@ type Audit interface {
 // Record is one durable unit. Entries are appended to this writer's chain.
 type Record struct {
 	OpenTask    *Task      // insert; ErrExists when the id exists
-	MoveTask    *TaskMove  // compare-and-swap; ErrDone when the task is closed, ErrNotFound
+	MoveTask    *TaskMove  // compare-and-swap; ErrDone when the task is closed, ErrNotFound, ErrOutranked
 	BindSandbox *SandboxOf // compare-and-swap: only when none is bound; ErrDone
 	IssueLease  *Lease     // insert; ErrExists, ErrTaskClosed unless its task is there and not closed
 	EndLease    *LeaseEnd  // compare-and-swap: only from intent, live, revoking; ErrDone, ErrNotFound
 	Entries     []audit.Entry
 }
 
-// TaskMove changes a task's state.
+// TaskMove changes a task's state. What an operator has paused, only an operator
+// pauses anew or resumes: everybody else's move is ErrOutranked. Whoever may end
+// it ends it.
 type TaskMove struct {
 	ID     string
 	State  TaskState
 	Cause  Cause
 	Reason string
 	By     string
+	As     Role // of a pause or a resume
 	At     time.Time
 }
 

@@ -201,7 +201,8 @@ func (b *Broker) PauseTask(ctx context.Context, who Principal, taskID, reason st
 	return b.move(ctx, who, taskID, TaskPaused, reason)
 }
 
-// ResumeTask lets a paused task mint again.
+// ResumeTask lets a paused task mint again. What an operator paused stays paused
+// until an operator resumes it: the runner may be what the pause is about.
 func (b *Broker) ResumeTask(ctx context.Context, who Principal, taskID string) (Task, error) {
 	return b.move(ctx, who, taskID, TaskOpen, "")
 }
@@ -222,8 +223,19 @@ func (b *Broker) move(ctx context.Context, who Principal, taskID string, to Task
 	if err := b.setPaused(ctx, who, t, to, reason); err != nil {
 		return Task{}, err
 	}
-	t.State, t.Reason = to, reason
+	t.State, t.Reason, t.PausedBy, t.PausedAs = to, reason, "", ""
+	if to == TaskPaused {
+		t.PausedBy, t.PausedAs = who.ID, rankOf(who)
+	}
 	return t, nil
+}
+
+// rankOf is the role that lets who pause and resume a task.
+func rankOf(who Principal) Role {
+	if who.Has(RoleOperator) {
+		return RoleOperator
+	}
+	return RoleRunner
 }
 
 // setPaused makes a pause true in the ledger first and a resume on the record
@@ -243,8 +255,8 @@ func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, to TaskSt
 		}
 	}
 	if err := b.cfg.Journal.Append(ctx, Record{
-		MoveTask: &TaskMove{ID: t.ID, State: to, Reason: reason, By: who.ID, At: now},
-		Entries:  []audit.Entry{b.taskEntry(kind, who.ID, t.ID, map[string]string{"reason": reason})},
+		MoveTask: &TaskMove{ID: t.ID, State: to, Reason: reason, By: who.ID, As: rankOf(who), At: now},
+		Entries:  []audit.Entry{b.taskEntry(kind, who.ID, t.ID, map[string]any{"reason": reason, "as": rankOf(who)})},
 	}); err != nil {
 		return taskError(err)
 	}
@@ -345,6 +357,8 @@ func taskError(err error) error {
 		return closedError()
 	case errors.Is(err, ErrNotFound):
 		return notFoundTask()
+	case errors.Is(err, ErrOutranked):
+		return E(Forbidden, "An operator has paused this task. Ask an operator to resume it.", err)
 	default:
 		return unavailable(err)
 	}

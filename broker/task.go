@@ -80,6 +80,8 @@ type Task struct {
 	State    TaskState `json:"state"`
 	Cause    Cause     `json:"cause,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // of a pause or stop
+	PausedBy string    `json:"paused_by,omitempty"`
+	PausedAs Role      `json:"paused_as,omitempty"` // operator or runner: the same or an operator resumes it
 	ClosedAt time.Time `json:"closed_at,omitzero"`
 	ClosedBy string    `json:"closed_by,omitempty"`
 	Sandbox  *Sandbox  `json:"sandbox,omitempty"`

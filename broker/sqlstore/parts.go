@@ -63,23 +63,32 @@ func moveTask(m broker.TaskMove) (step, error) {
 		return nil, fmt.Errorf("task %s: %w", m.ID, err)
 	}
 	closedAt, closedBy, cause := int64(0), "", ""
+	var paused struct{ by, as string }
+	rank := string(m.As)
 	switch m.State {
-	case broker.TaskOpen, broker.TaskPaused:
+	case broker.TaskOpen:
+	case broker.TaskPaused:
+		paused.by, paused.as = m.By, rank
 	case broker.TaskClosed:
 		if m.At.IsZero() || m.Cause == "" {
 			return nil, fmt.Errorf("task %s: closing needs a time and a cause", m.ID)
 		}
 		closedAt, closedBy, cause = millis(m.At), m.By, string(m.Cause)
+		rank = string(broker.RoleOperator) // nobody's pause is in the way of an end
 	default:
 		return nil, fmt.Errorf("task %s: unknown state %q", m.ID, m.State)
 	}
 	return func(ctx context.Context, s *session) error {
-		n, err := s.exec(ctx, "UPDATE tasks SET state = ?, cause = ?, reason = ?, closed_at = ?, closed_by = ? WHERE id = ? AND state <> 'closed'",
-			string(m.State), cause, m.Reason, closedAt, closedBy, m.ID)
-		if err == nil && n == 0 {
-			return lost(ctx, s, "tasks", m.ID)
+		n, err := s.exec(ctx, "UPDATE tasks SET state = ?, cause = ?, reason = ?, closed_at = ?, closed_by = ?, paused_by = ?, paused_as = ? "+
+			"WHERE id = ? AND state <> 'closed' AND (paused_as <> 'operator' OR ? = 'operator')",
+			string(m.State), cause, m.Reason, closedAt, closedBy, paused.by, paused.as, m.ID, rank)
+		if err != nil || n == 1 {
+			return err
 		}
-		return err
+		if held, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE id = ? AND state <> 'closed'", m.ID); err != nil || held {
+			return errors.Join(err, fmt.Errorf("task %s: %w", m.ID, broker.ErrOutranked))
+		}
+		return lost(ctx, s, "tasks", m.ID)
 	}, nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 const taskColumns = "id, name, kind, owner, runner, labels, ceiling, caps, expected, heartbeat, opened_at, deadline, " +
-	"state, cause, reason, closed_at, closed_by, sandbox_id, sandbox"
+	"state, cause, reason, closed_at, closed_by, sandbox_id, sandbox, paused_by, paused_as"
 
 // Tasks implements broker.Journal.
 func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
@@ -56,12 +56,12 @@ func taskArgs(t *broker.Task) ([]any, error) {
 	} else {
 		sandboxID = t.Sandbox.ID
 	}
-	if err := storable(t.ID, t.Name, t.Kind, t.Owner, t.Runner, t.Reason, t.ClosedBy, sandboxID); err != nil {
+	if err := storable(t.ID, t.Name, t.Kind, t.Owner, t.Runner, t.Reason, t.ClosedBy, sandboxID, t.PausedBy); err != nil {
 		return nil, err
 	}
 	return []any{t.ID, t.Name, t.Kind, t.Owner, t.Runner, texts[0], t.Ceiling.String(), texts[1], texts[2], int64(t.Heartbeat),
 		millis(t.OpenedAt), millis(t.Deadline), string(t.State), string(t.Cause), t.Reason, millis(t.ClosedAt), t.ClosedBy,
-		sandboxID, texts[3]}, nil
+		sandboxID, texts[3], t.PausedBy, string(t.PausedAs)}, nil
 }
 
 func scanTask(row scan) (broker.Task, error) {
@@ -69,7 +69,7 @@ func scanTask(row scan) (broker.Task, error) {
 	var labels, ceiling, caps, expected, sandboxID, sandbox string
 	var opened, deadline, closed int64
 	err := row(&t.ID, &t.Name, &t.Kind, &t.Owner, &t.Runner, &labels, &ceiling, &caps, &expected, &t.Heartbeat,
-		&opened, &deadline, &t.State, &t.Cause, &t.Reason, &closed, &t.ClosedBy, &sandboxID, &sandbox)
+		&opened, &deadline, &t.State, &t.Cause, &t.Reason, &closed, &t.ClosedBy, &sandboxID, &sandbox, &t.PausedBy, &t.PausedAs)
 	if err != nil {
 		return t, err
 	}

@@ -25,13 +25,28 @@ func openTask(t *journalTest) {
 func moveTask(t *journalTest) {
 	task := t.openTask()
 	for _, m := range []broker.TaskMove{
-		{ID: task.ID, State: broker.TaskPaused, Reason: "lunch", By: "ops", At: Epoch.Add(time.Minute)},
-		{ID: task.ID, State: broker.TaskOpen, By: "ops", At: Epoch.Add(2 * time.Minute)},
+		{ID: task.ID, State: broker.TaskPaused, Reason: "lunch", By: "ci", As: broker.RoleRunner, At: Epoch.Add(time.Minute)},
+		{ID: task.ID, State: broker.TaskOpen, By: "ci", As: broker.RoleRunner, At: Epoch.Add(2 * time.Minute)},
+		{ID: task.ID, State: broker.TaskPaused, By: "ci", As: broker.RoleRunner, At: Epoch.Add(2 * time.Minute)},
+		{ID: task.ID, State: broker.TaskPaused, Reason: "odd", By: "ops", As: broker.RoleOperator, At: Epoch.Add(2 * time.Minute)},
 	} {
 		t.append(broker.Record{MoveTask: &m})
-		task.State, task.Reason = m.State, m.Reason
+		task.State, task.Reason, task.PausedBy, task.PausedAs = m.State, m.Reason, "", ""
+		if m.State == broker.TaskPaused {
+			task.PausedBy, task.PausedAs = m.By, m.As
+		}
 		t.same("task", t.task(task.ID), task)
 	}
+	for _, state := range []broker.TaskState{broker.TaskOpen, broker.TaskPaused} {
+		for _, as := range []broker.Role{broker.RoleRunner, ""} {
+			m := broker.TaskMove{ID: task.ID, State: state, By: "ci", As: as, At: Epoch.Add(time.Hour)}
+			t.want("move what an operator paused", t.Journal.Append(t.Context(), broker.Record{MoveTask: &m}), broker.ErrOutranked)
+		}
+	}
+	t.same("task", t.task(task.ID), task)
+	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskOpen, By: "ops", As: broker.RoleOperator, At: Epoch}})
+	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, By: "ops", As: broker.RoleOperator, At: Epoch}})
+	task.PausedBy, task.PausedAs = "", ""
 	m := closing(task.ID, Epoch.Add(3*time.Minute))
 	t.append(broker.Record{MoveTask: m, Entries: []audit.Entry{Entry(audit.TaskClosed, task.ID)}})
 	task.State, task.Cause, task.Reason, task.ClosedAt, task.ClosedBy = m.State, m.Cause, m.Reason, m.At, m.By

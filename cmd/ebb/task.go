@@ -27,6 +27,8 @@ var taskColumns = []out.Column[broker.Task]{
 // taskDetails are shown of one task.
 var taskDetails = append(append([]out.Column[broker.Task]{}, taskColumns...),
 	out.Column[broker.Task]{Name: "closed_by", Cell: func(t broker.Task) string { return t.ClosedBy }},
+	out.Column[broker.Task]{Name: "paused_by", Cell: func(t broker.Task) string { return t.PausedBy }},
+	out.Column[broker.Task]{Name: "paused_as", Cell: func(t broker.Task) string { return string(t.PausedAs) }},
 	out.Column[broker.Task]{Name: "reason", Cell: func(t broker.Task) string { return t.Reason }},
 	out.Column[broker.Task]{Name: "ceiling", Cell: func(t broker.Task) string { return t.Ceiling.String() }},
 	out.Column[broker.Task]{Name: "labels", Cell: func(t broker.Task) string { return out.Pairs(t.Labels) }},
@@ -54,7 +56,7 @@ func newTask(c *cli) *cobra.Command {
 		onOne(c, "show TASK", "Show one task", taskDetails, (*client.Operator).Task),
 		onOne(c, "heartbeat TASK", "Say that the runner is alive", taskDetails, (*client.Operator).Heartbeat),
 		onOneFor(c, "pause TASK", "Let nothing mint for now; live credentials stay", taskDetails, (*client.Operator).Pause),
-		onOne(c, "resume TASK", "Let a paused task mint again", taskDetails, (*client.Operator).Resume),
+		onOne(c, "resume TASK", "Let a paused task mint again; what an operator paused, only an operator resumes", taskDetails, (*client.Operator).Resume),
 		onOne(c, "complete TASK", "End a task: every credential of it is dead when this returns", completionColumns, (*client.Operator).Complete),
 		onOneFor(c, "stop TASK", "End a task for cause", completionColumns, (*client.Operator).Stop),
 	)

@@ -71,31 +71,48 @@ func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completi
 	b.tombs.add(taskID, b.remember())
 	counts, done, err := b.tryClose(ctx, m)
 	if err != nil {
-		b.owe(m)
-		return Completion{}, &Error{Kind: Unavailable, Cause: err, RetryAfter: 2 * time.Second,
-			Public: "The end of the task could not be recorded everywhere yet. Its tokens are refused here, and the broker goes on trying. Ask again to confirm."}
+		return Completion{}, b.stillOwed(m, err)
+	}
+	// Once more, while the answer is gathered: a replica that refilled a lost ledger
+	// before the journal knew of the end put the task back as open.
+	again := make(chan error, 1)
+	go func() {
+		_, err := b.closeLedger(ctx, m)
+		again <- err
+	}()
+	out, err := b.completion(ctx, taskID, counts, !done)
+	if lerr := <-again; lerr != nil {
+		return Completion{}, b.stillOwed(m, lerr)
 	}
 	b.paid(taskID)
 	if done {
 		b.m.tasks.WithLabelValues(string(m.Cause)).Inc()
 	}
-	return b.completion(ctx, taskID, counts, !done)
+	return out, err
+}
+
+// stillOwed is the answer to an end that is not true everywhere yet.
+func (b *Broker) stillOwed(m TaskMove, cause error) error {
+	b.owe(m)
+	return &Error{Kind: Unavailable, Cause: cause, RetryAfter: 2 * time.Second,
+		Public: "The end of the task could not be recorded everywhere yet. Its tokens are refused here, and the broker goes on trying. Ask again to confirm."}
 }
 
 // ledgerTime is how long an end waits for a ledger that hangs before it goes on to
 // the journal: what is durable is all that a restart has.
 const ledgerTime = 3 * time.Second
 
+func (b *Broker) closeLedger(ctx context.Context, m TaskMove) (Counts, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
+	defer cancel()
+	c, _, err := b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, b.remember())
+	return c, err
+}
+
 // tryClose makes the end true in the ledger and in the journal. done is false
 // when the task was closed before.
 func (b *Broker) tryClose(ctx context.Context, m TaskMove) (counts Counts, done bool, err error) {
-	closeLedger := func() (Counts, error) {
-		ctx, cancel := context.WithTimeout(ctx, ledgerTime)
-		defer cancel()
-		c, _, err := b.cfg.Ledger.SetState(ctx, m.ID, TaskClosed, m.At, b.remember())
-		return c, err
-	}
-	counts, lerr := closeLedger()
+	counts, lerr := b.closeLedger(ctx, m)
 	e := b.taskEntry(audit.TaskClosed, m.By, m.ID, map[string]any{
 		"cause": m.Cause, "reason": m.Reason, "live": counts.Live, "expired": counts.Expired, "ledger": lerr == nil,
 	})
@@ -108,36 +125,31 @@ func (b *Broker) tryClose(ctx context.Context, m TaskMove) (counts Counts, done 
 	case errors.Is(jerr, ErrNotFound):
 		return counts, false, nil
 	}
-	if lerr == nil && jerr == nil {
-		// Once more: a replica that refilled a lost ledger between the two steps
-		// read a journal that did not know of the end.
-		_, lerr = closeLedger()
-	}
 	return counts, done, errors.Join(lerr, jerr)
 }
 
 func (b *Broker) completion(ctx context.Context, taskID string, counts Counts, already bool) (Completion, error) {
-	t, err := b.taskByID(ctx, taskID)
-	if err != nil {
-		return Completion{}, err
-	}
-	if already { // count as of the real end, so that every answer is the same
-		if counts, _, err = b.cfg.Ledger.SetState(ctx, taskID, TaskClosed, t.ClosedAt, b.remember()); err != nil {
-			return Completion{}, unavailable(err)
-		}
-	}
+	var t Task
 	var withdrawn int
 	var leases []Lease
-	g, ctx := errgroup.WithContext(ctx)
+	g, reads := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		withdrawn, err = b.withdrawAll(ctx, t)
+		t, err = b.taskByID(reads, taskID)
 		return err
 	})
 	g.Go(func() (err error) {
-		leases, err = b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: taskID, Now: b.now(), Page: Page{Limit: shownCredentials, Desc: true}})
+		withdrawn, err = b.withdrawAll(reads, taskID)
 		return err
 	})
-	if err := g.Wait(); err != nil {
+	g.Go(func() (err error) {
+		leases, err = b.cfg.Journal.Leases(reads, LeaseFilter{TaskID: taskID, Now: b.now(), Page: Page{Limit: shownCredentials, Desc: true}})
+		return err
+	})
+	err := g.Wait()
+	if err == nil && already { // count as of the real end, so that every answer is the same
+		counts, _, err = b.cfg.Ledger.SetState(ctx, taskID, TaskClosed, t.ClosedAt, b.remember())
+	}
+	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
 			return Completion{}, e
 		}
@@ -150,13 +162,16 @@ func (b *Broker) completion(ctx context.Context, taskID string, counts Counts, a
 }
 
 // withdrawAll takes back what still waits for a person or for its first token.
-func (b *Broker) withdrawAll(ctx context.Context, t Task) (int, error) {
+func (b *Broker) withdrawAll(ctx context.Context, taskID string) (int, error) {
 	n := 0
-	for _, state := range []RequestState{RequestPending, RequestApproved} {
-		rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{TaskID: t.ID, State: state, Page: Page{Limit: 1000}})
+	// A request that is decided between the look and the step is looked at again: an
+	// approved one still waits. None can move more than twice.
+	for range 3 {
+		rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{TaskID: taskID, Open: true, Page: Page{Limit: 1000}})
 		if err != nil {
 			return n, unavailable(err)
 		}
+		missed := false
 		for _, r := range rs {
 			did, err := b.withdraw(ctx, r, self, "task_closed")
 			if err != nil {
@@ -164,7 +179,12 @@ func (b *Broker) withdrawAll(ctx context.Context, t Task) (int, error) {
 			}
 			if did {
 				n++
+			} else {
+				missed = true
 			}
+		}
+		if !missed {
+			break
 		}
 	}
 	return n, nil

@@ -144,6 +144,7 @@ type RequestFilter struct {
 	TaskID    string
 	Owner     string
 	State     RequestState
+	Open      bool      // pending or approved: it can still lead to a token
 	Group     string    // decidable by this group
 	Sight     *Sight    // only what this principal may see; nil = all
 	GrantLive time.Time // approved or issued with GrantUntil after it

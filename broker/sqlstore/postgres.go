@@ -46,11 +46,35 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 		// The committer has a handle of its own: readers can never take its connection.
 		writer: pgHandle(*conf, 1), reader: pgHandle(*conf, cfg.MaxConns-1), stream: pgHandle(*conf, streams),
 	}
-	if err := fitPostgres(ctx, e.writer); err != nil {
+	err = fitPostgres(ctx, e.writer)
+	if err == nil {
+		err = warm(ctx, e.reader, min(warmReaders, cfg.MaxConns-1))
+	}
+	if err != nil {
 		_ = e.close()
 		return nil, e.explain(err)
 	}
 	return e, nil
+}
+
+// warmReaders is how many statements the end of a task reads at one time.
+const warmReaders = 3
+
+// warm opens n connections: with TLS and SCRAM that takes longer than all else
+// that the first caller would wait for.
+func warm(ctx context.Context, db *sql.DB, n int) (err error) {
+	conns := make([]*sql.Conn, n)
+	for i := range conns {
+		if conns[i], err = db.Conn(ctx); err != nil {
+			break
+		}
+	}
+	for _, c := range conns {
+		if c != nil {
+			_ = c.Close() // back into the pool
+		}
+	}
+	return err
 }
 
 func pgHandle(conf pgx.ConnConfig, conns int) *sql.DB {

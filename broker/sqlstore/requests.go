@@ -21,6 +21,9 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 	w.equal("task_id", f.TaskID)
 	w.equal("owner", f.Owner)
 	w.equal("state", string(f.State))
+	if f.Open {
+		w.add("state IN ('pending', 'approved')")
+	}
 	w.equal("dedupe", f.Dedupe)
 	if f.Group != "" {
 		w.add("id IN (SELECT request_id FROM request_groups WHERE group_name = ?)", f.Group)

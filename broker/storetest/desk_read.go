@@ -60,6 +60,7 @@ func requestFilters(t *journalTest) {
 		"task":       {broker.RequestFilter{TaskID: rs[3].TaskID}, pick(3)},
 		"owner":      {broker.RequestFilter{Owner: "owner1"}, pick(1, 3, 5)},
 		"pending":    {broker.RequestFilter{State: broker.RequestPending}, pick(3, 4, 5)},
+		"open":       {broker.RequestFilter{Open: true}, pick(0, 3, 4, 5)},
 		"group":      {broker.RequestFilter{Group: "g0"}, pick(0, 3)},
 		"group of":   {broker.RequestFilter{Group: "g9", State: broker.RequestPending}, pick(3, 4, 5)},
 		"no group":   {broker.RequestFilter{Group: "g"}, pick()},

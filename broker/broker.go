@@ -46,6 +46,7 @@ type Limits struct {
 	PollInterval time.Duration // of a waiting client; 5 s
 	DefaultCaps  Caps          // of a task that names none; 1000 leases, 600 mints a minute, 3 requests
 	MaxCaps      Caps          // what a runner may ask for at most; 1,000,000, 1,000,000, 20
+	RunnerTasks  int           // tasks of one runner that are not closed; 10,000
 	OwnerPerMin  int           // token requests of all tasks of one owner per minute; 6000
 	Checkpoint   time.Duration // between signed checkpoints of the audit chain; 1 min
 }
@@ -187,6 +188,9 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Checkpoint, time.Minute)
 	l.DefaultCaps = l.DefaultCaps.or(Caps{Leases: 1000, MintsPerMinute: 600, OpenRequests: 3})
 	l.MaxCaps = l.MaxCaps.or(Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000, OpenRequests: 20})
+	if l.RunnerTasks <= 0 {
+		l.RunnerTasks = 10_000
+	}
 	if l.OwnerPerMin <= 0 {
 		l.OwnerPerMin = max(6000, l.DefaultCaps.MintsPerMinute)
 	}

@@ -17,7 +17,7 @@ import (
 type Journal interface {
 	// Append applies every part of r together, or none. A part whose
 	// compare-and-swap fails makes the whole unit fail with ErrDone,
-	// ErrNotFound, ErrExists, ErrOutranked or ErrTaskClosed, and no other unit. Once a unit that
+	// ErrNotFound, ErrExists, ErrCap, ErrOutranked or ErrTaskClosed, and no other unit. Once a unit that
 	// closes a task has returned, no lease of it appears any more.
 	Append(ctx context.Context, r Record) error
 	Tasks(ctx context.Context, f TaskFilter) ([]Task, error)
@@ -40,6 +40,7 @@ type Audit interface {
 // Record is one durable unit. Entries are appended to this writer's chain.
 type Record struct {
 	OpenTask    *Task      // insert; ErrExists when the id exists
+	OpenLimit   int        // ErrCap when the runner of OpenTask has as many that are not closed; 0 = no limit. Replicas may together exceed it by what they open at the same moment
 	MoveTask    *TaskMove  // compare-and-swap; ErrDone when the task is closed, ErrNotFound, ErrOutranked
 	BindSandbox *SandboxOf // compare-and-swap: only when none is bound; ErrDone
 	IssueLease  *Lease     // insert; ErrExists, ErrTaskClosed unless its task is there and not closed

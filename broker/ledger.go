@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -40,12 +41,39 @@ type TaskTable interface {
 	Due(ctx context.Context, now, hold time.Time, n int) ([]string, error)
 }
 
+// A task keeps MaxTaint sources by name. Whatever exceeds that leaves MoreTaint
+// behind, once: it is no name that a runner could report, and never goes away. The
+// record has all names.
+const (
+	MaxTaint  = 64
+	MoreTaint = "+more"
+)
+
+// AddTaint adds sources to the sorted set had, in the order in which they come and
+// within that bound. Every ledger does the same.
+func AddTaint(had, more []string) []string {
+	out := slices.Clone(had)
+	for _, s := range more {
+		named := len(out)
+		if _, marked := slices.BinarySearch(out, MoreTaint); marked {
+			named--
+		}
+		if _, known := slices.BinarySearch(out, s); !known && named >= MaxTaint {
+			s = MoreTaint
+		}
+		if i, known := slices.BinarySearch(out, s); !known {
+			out = slices.Insert(out, i, s)
+		}
+	}
+	return out
+}
+
 // Touch is a change of a task's running facts. Zero members change nothing.
 type Touch struct {
 	Due        time.Time
-	Denials    int // added
-	Violations int // added
-	Taint      []string
+	Denials    int      // added
+	Violations int      // added
+	Taint      []string // see AddTaint
 	Sandbox    *Sandbox // set once; a different one later is ErrClaimed
 }
 

@@ -43,12 +43,15 @@ func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Ta
 		Ceiling: spec.Ceiling, Caps: spec.Caps.or(b.cfg.Limits.DefaultCaps), Expect: spec.Expect,
 		Heartbeat: spec.Heartbeat, OpenedAt: now, Deadline: now.Add(spec.TTL.Duration()), State: TaskOpen,
 	}
-	err := b.cfg.Journal.Append(ctx, Record{OpenTask: &t, Entries: []audit.Entry{
+	err := b.cfg.Journal.Append(ctx, Record{OpenTask: &t, OpenLimit: b.cfg.Limits.RunnerTasks, Entries: []audit.Entry{
 		b.taskEntry(audit.TaskOpened, who.ID, t.ID, map[string]any{
 			"name": t.Name, "kind": t.Kind, "owner": t.Owner, "ceiling": t.Ceiling, "deadline": t.Deadline,
 			"sandbox": t.Expect, "labels": t.Labels, "caps": t.Caps,
 		}),
 	}})
+	if errors.Is(err, ErrCap) {
+		return Task{}, nil, &Error{Kind: TooMany, Public: "This runner has as many open tasks as it may. Complete one, then try again.", Cause: err, RetryAfter: 10 * time.Second}
+	}
 	if err == nil {
 		err = b.cfg.Ledger.PutTask(ctx, Live{Task: t, Due: t.due(now)}, b.keep(t))
 	}
@@ -271,7 +274,8 @@ func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, to TaskSt
 }
 
 // TaintTask adds to what a task has read from sources that others write. Policy
-// and approvers see it; nothing takes it away again.
+// and approvers see it; nothing takes it away again. Past MaxTaint names it is
+// MoreTaint; the record has them all.
 func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, sources []string) (Task, error) {
 	t, err := b.mine(ctx, who, false, taskID)
 	if err != nil {

@@ -212,7 +212,7 @@ func (b *Broker) records(ctx context.Context, now time.Time) (map[string]Live, e
 				if err := json.Unmarshal(e.Data, &t); err != nil {
 					return nil, fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
 				}
-				l.Taint = append(l.Taint, t.Sources...)
+				l.Taint = AddTaint(l.Taint, t.Sources)
 			default:
 				l.Denials++
 			}

@@ -73,11 +73,9 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 			l.Due = had.Due
 		}
 		l.Denials, l.Violations = max(l.Denials, had.Denials), max(l.Violations, had.Violations)
-		l.Taint = append(l.Taint, had.Taint...)
-	}
-	slices.Sort(l.Taint)
-	if l.Taint = slices.Compact(l.Taint); len(l.Taint) == 0 {
-		l.Taint = nil
+		l.Taint = broker.AddTaint(had.Taint, l.Taint)
+	} else {
+		l.Taint = broker.AddTaint(nil, l.Taint)
 	}
 	wasClosed := t.known && t.live.State == broker.TaskClosed
 	t.known, t.live = true, l
@@ -169,11 +167,7 @@ func (s *Store) Touch(ctx context.Context, id string, u broker.Touch) (broker.Li
 	}
 	t.live.Denials += u.Denials
 	t.live.Violations += u.Violations
-	for _, x := range u.Taint {
-		if i, found := slices.BinarySearch(t.live.Taint, x); !found {
-			t.live.Taint = slices.Insert(t.live.Taint, i, x)
-		}
-	}
+	t.live.Taint = broker.AddTaint(t.live.Taint, u.Taint)
 	return clone(t.live), nil
 }
 

@@ -19,7 +19,7 @@ func parts(r broker.Record) (step, error) {
 		set  bool
 		make func() (step, error)
 	}{
-		{r.OpenTask != nil, func() (step, error) { return openTask(r.OpenTask) }},
+		{r.OpenTask != nil, func() (step, error) { return openTask(r.OpenTask, r.OpenLimit) }},
 		{r.MoveTask != nil, func() (step, error) { return moveTask(*r.MoveTask) }},
 		{r.BindSandbox != nil, func() (step, error) { return bindSandbox(*r.BindSandbox) }},
 		{r.EndLease != nil, func() (step, error) { return endLease(*r.EndLease) }},
@@ -43,13 +43,23 @@ func parts(r broker.Record) (step, error) {
 	}, nil
 }
 
-func openTask(t *broker.Task) (step, error) {
+func openTask(t *broker.Task, limit int) (step, error) {
 	args, err := taskArgs(t)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", t.ID, err)
 	}
 	text := "INSERT INTO tasks (" + taskColumns + ") VALUES (" + marks(len(args)) + ") ON CONFLICT (id) DO NOTHING"
+	runner := t.Runner
 	return func(ctx context.Context, s *session) error {
+		if limit > 0 {
+			full, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE runner = ? AND state <> 'closed' LIMIT 1 OFFSET ?", runner, limit-1)
+			if err != nil {
+				return err
+			}
+			if full {
+				return fmt.Errorf("runner %s has %d open tasks: %w", runner, limit, broker.ErrCap)
+			}
+		}
 		n, err := s.exec(ctx, text, args...)
 		if err == nil && n == 0 {
 			return fmt.Errorf("task %s: %w", args[0], broker.ErrExists)
@@ -85,8 +95,12 @@ func moveTask(m broker.TaskMove) (step, error) {
 		if err != nil || n == 1 {
 			return err
 		}
-		if held, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE id = ? AND state <> 'closed'", m.ID); err != nil || held {
-			return errors.Join(err, fmt.Errorf("task %s: %w", m.ID, broker.ErrOutranked))
+		held, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE id = ? AND state <> 'closed'", m.ID)
+		if err == nil && held {
+			return fmt.Errorf("task %s: %w", m.ID, broker.ErrOutranked)
+		}
+		if err != nil {
+			return err
 		}
 		return lost(ctx, s, "tasks", m.ID)
 	}, nil

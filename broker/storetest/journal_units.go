@@ -17,6 +17,20 @@ func openTask(t *journalTest) {
 	t.same("task", t.task(task.ID), task)
 	t.same("entries", len(t.entries(broker.EntryFilter{TaskID: task.ID})), 1)
 
+	limited := func(runner string) error {
+		another := Task()
+		another.Runner = runner
+		return t.Journal.Append(t.Context(), broker.Record{OpenTask: &another, OpenLimit: 2, Entries: []audit.Entry{Entry(audit.TaskOpened, another.ID)}})
+	}
+	t.want("second", limited(task.Runner), nil)
+	t.want("third", limited(task.Runner), broker.ErrCap)
+	t.want("of another runner", limited("else"), nil)
+	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}})
+	t.want("a paused one counts", limited(task.Runner), broker.ErrCap)
+	t.append(broker.Record{MoveTask: closing(task.ID, Epoch)})
+	t.want("a closed one does not", limited(task.Runner), nil)
+	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.TaskOpened})), 4)
+
 	bare := broker.Task{ID: ID("tsk_"), State: broker.TaskOpen}
 	t.append(broker.Record{OpenTask: &bare})
 	t.same("bare task", t.task(bare.ID), bare)

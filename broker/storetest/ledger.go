@@ -33,6 +33,7 @@ func RunLedger(t *testing.T, open OpenLedger) {
 		{"task/remembered until keep", taskKeep},
 		{"task/touch", taskTouch},
 		{"task/touch concurrently", taskTouchRace},
+		{"task/taint is bounded", taskTaintBound},
 		{"task/sandbox has one winner", taskSandboxRace},
 		{"task/bad input", taskBadInput},
 		{"task/due", taskDue},

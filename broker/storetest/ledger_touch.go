@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ebb/broker"
@@ -80,4 +81,43 @@ func taskSandboxRace(t *ledgerTest) {
 	if wins != 1 {
 		t.Errorf("%d sandboxes won", wins)
 	}
+}
+
+// A task that has read everything keeps a bounded number of names and says that
+// there were more, whoever reports them and in whatever pieces.
+func taskTaintBound(t *ledgerTest) {
+	want := t.live(t.id("tsk", 1))
+	t.put(want)
+	var got broker.Live
+	l := t.second()
+	touch := func(sources ...string) {
+		t.Helper()
+		var err error
+		got, err = l.Touch(t.ctx, want.ID, broker.Touch{Taint: sources})
+		t.want("touch", err, nil)
+	}
+	for i := range broker.MaxTaint {
+		touch(fmt.Sprintf("s%03d", i))
+	}
+	if len(got.Taint) != broker.MaxTaint {
+		t.Fatalf("%d names, want %d", len(got.Taint), broker.MaxTaint)
+	}
+	touch("s000", "s001")
+	t.same("known names", slices.Contains(got.Taint, broker.MoreTaint), false)
+	touch("web", "s000", "mail")
+	touch("chat")
+	again := want
+	again.Taint = []string{"x", "y", broker.MoreTaint}
+	t.put(again)
+	touch("z")
+	live, err := t.l.Admit(t.ctx, broker.Admission{TaskID: want.ID})
+	t.want("admit", err, nil)
+	if n := len(live.Taint); n != broker.MaxTaint+1 || live.Taint[0] != broker.MoreTaint || live.Taint[n-1] != "s063" {
+		t.Errorf("%d names from %q to %q, want %d and the marker", n, live.Taint[0], live.Taint[n-1], broker.MaxTaint)
+	}
+	want = t.live(t.id("tsk", 2))
+	want.Taint = []string{broker.MoreTaint}
+	t.put(want)
+	touch("web")
+	t.same("a marker is no name", got.Taint, []string{broker.MoreTaint, "web"})
 }

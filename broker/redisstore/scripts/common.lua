@@ -15,9 +15,18 @@ local function version(key, change)
   redis.call('HSET', key, 'v', redis.sha1hex((redis.call('HGET', key, 'v') or '') .. '\0' .. change))
 end
 
+-- taint adds sources, as broker.AddTaint does; field c counts those with a name.
 local function taint(key, from)
   for i = from, #ARGV do
-    if redis.call('HSETNX', key, 't:' .. ARGV[i], '') == 1 then version(key, 't:' .. ARGV[i]) end
+    local f = 't:' .. ARGV[i]
+    if f ~= 't:+more' and redis.call('HEXISTS', key, f) == 0 then
+      if tonumber(redis.call('HGET', key, 'c') or '0') < 64 then
+        redis.call('HINCRBY', key, 'c', 1)
+      else
+        f = 't:+more'
+      end
+    end
+    if redis.call('HSETNX', key, f, '') == 1 then version(key, f) end
   end
 end
 

@@ -201,6 +201,7 @@ func (c *Config) checkCaps(src map[string]string, ps *Problems) {
 		{"limits.max_leases", c.Limits.MaxCaps.Leases, 1_000_000},
 		{"limits.max_mints_per_minute", c.Limits.MaxCaps.MintsPerMinute, 1_000_000},
 		{"limits.max_open_requests", c.Limits.MaxCaps.OpenRequests, 1000},
+		{"limits.runner_tasks", c.Limits.RunnerTasks, 1_000_000},
 		{"limits.owner_per_minute", c.Limits.OwnerPerMin, 100_000_000},
 	} {
 		if n.got < 1 || n.got > n.max {

@@ -115,6 +115,8 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Limits.MaxCaps.MintsPerMinute }},
 	{Path: "limits.max_open_requests", Default: "20", Doc: "Largest cap a runner may name for waiting requests.",
 		to: func(c *Config, _ *reader) any { return &c.Limits.MaxCaps.OpenRequests }},
+	{Path: "limits.runner_tasks", Default: "10000", Doc: "Tasks of one runner that are open or paused.",
+		to: func(c *Config, _ *reader) any { return &c.Limits.RunnerTasks }},
 	{Path: "limits.owner_per_minute", Default: "6000", Doc: "Token requests a minute of all tasks of one owner.",
 		to: func(c *Config, _ *reader) any { return &c.Limits.OwnerPerMin }},
 	{Path: "dpop.nonce", Default: "off", Doc: "on = every proof must hold a nonce of this server (RFC 9449 section 8).",

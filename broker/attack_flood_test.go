@@ -1,0 +1,90 @@
+package broker_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+)
+
+// A runner that opens and never ends fills its own share, not the stores.
+func TestAttackRunnerOpensWithoutEnd(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{Limits: broker.Limits{RunnerTasks: 3}})
+	open := func(runner string) (broker.Task, error) {
+		task, _, err := x.Broker.OpenTask(t.Context(), x.who(runner), brokertest.Spec())
+		return task, err
+	}
+	var first broker.Task
+	for i := range 3 {
+		task, err := open(brokertest.Runner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = task
+		}
+	}
+	for range 2 {
+		_, err := open(brokertest.Runner)
+		if e := kindOf(t, err, broker.TooMany); e.RetryAfter <= 0 {
+			t.Error("no Retry-After")
+		}
+	}
+	if _, err := open(brokertest.Runner2); err != nil {
+		t.Errorf("another runner: %v", err)
+	}
+	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(brokertest.Runner); err != nil {
+		t.Errorf("after an end: %v", err)
+	}
+	for _, d := range x.Broker.Ready(t.Context()) {
+		if d.Name == "owed_ends" {
+			t.Errorf("a refused task is owed an end: %s", d.Warning)
+		}
+	}
+}
+
+// A task that reads everything: policy sees a bounded set that says so, the record
+// has every name, and a lost ledger changes nothing.
+func TestAttackTaintWithoutEnd(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	for i := range 10 {
+		var sources []string
+		for j := range 16 {
+			sources = append(sources, fmt.Sprintf("source-%02d-%02d", i, j))
+		}
+		if _, err := x.Broker.TaintTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, sources); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := x.Broker.TaintTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, []string{broker.MoreTaint}); err == nil {
+		t.Error("a runner may report the marker")
+	}
+	taint := func() []string {
+		live, err := x.memory.get().Admit(t.Context(), broker.Admission{TaskID: s.Task.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return live.Taint
+	}
+	before := taint()
+	if len(before) != broker.MaxTaint+1 || before[0] != broker.MoreTaint {
+		t.Errorf("%d names, the first %q", len(before), before[0])
+	}
+	if n := len(entries(t, x, broker.EntryFilter{Kind: audit.TaskTainted, TaskID: s.Task.ID})); n != 10 {
+		t.Errorf("%d entries, want 10", n)
+	}
+	x.memory.lose()
+	x.replica(t)
+	if after := taint(); !slices.Equal(after, before) {
+		t.Errorf("after a loss: %v, before: %v", after, before)
+	}
+}

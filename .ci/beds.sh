@@ -1,15 +1,33 @@
 #!/usr/bin/env bash
 # Real counterparts for the tests, as private instances on loopback that nobody else uses.
 #
-#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio) and PostgreSQL with their state in DIR;
+#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL and Vault with their state in DIR;
 #                           DIR/env then holds the EBB_TEST_ variables: . DIR/env && go test ./...
+#   .ci/beds.sh build       build what is built and not installed (Vault: 4 minutes, once), so that start need not
 #   .ci/beds.sh stop DIR    stop them and remove DIR
 #
-# Needs redis-server, redis-cli and PostgreSQL's server programs. As root, PostgreSQL runs as the user postgres.
+# Needs redis-server, redis-cli, PostgreSQL's server programs and Go. As root, PostgreSQL runs as the user postgres.
 set -euo pipefail
 
 die() { echo "beds: $*" >&2; exit 1; }
-case "${1:-}" in start | stop) [ -n "${2:-}" ] || die "usage: $0 start|stop DIR" ;; *) die "usage: $0 start|stop DIR" ;; esac
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/ebb-beds
+
+# Vault is built where it is tested (BUSL-1.1: its binary is not shipped), and kept by the hash of its sources.
+vault_bin() { echo "$cache/vaultbed-$(cat "$here"/vaultbed/* | sha256sum | cut -c1-16)"; }
+build_vault() {
+  local bin
+  bin=$(vault_bin)
+  [ -x "$bin" ] && return
+  echo "beds: building Vault, some minutes the first time" >&2
+  mkdir -p "$cache"
+  (cd "$here/vaultbed" && CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false -o "$bin.new" .) && mv "$bin.new" "$bin"
+}
+case "${1:-}" in
+build) build_vault; exit ;;
+start | stop) [ -n "${2:-}" ] || die "usage: $0 start|stop DIR" ;;
+*) die "usage: $0 build | start|stop DIR" ;;
+esac
 verb=$1
 mkdir -p "$2"
 D=$(cd "$2" && pwd)
@@ -127,9 +145,20 @@ postgres() {
   echo "export EBB_TEST_POSTGRES='postgres://ebb:$(cat "$D/postgres/password")@127.0.0.1:$p/postgres?sslmode=disable'" >>"$D/env"
 }
 
+vault() {
+  local p
+  build_vault
+  p=$(base 28300 2)
+  mkdir -p "$D/vault"
+  "$(vault_bin)" -port "$p" -revoke-retry-base 200ms >"$D/vault/out" 2>"$D/vault/log" </dev/null &
+  echo $! >"$D/vault/pid"
+  until_ok 30 "Vault" grep -q ready "$D/vault/out"
+  echo "export EBB_TEST_VAULT=http://127.0.0.1:$p" >>"$D/env"
+}
+
 stop() {
   local pidfile
-  for pidfile in "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
+  for pidfile in "$D"/vault/pid "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
     if [ -f "$pidfile" ]; then kill "$(cat "$pidfile")" 2>/dev/null || true; fi
   done
   if [ -f "$D/postgres/data/postmaster.pid" ]; then pg pg_ctl -D "$D/postgres/data" -m immediate stop >/dev/null || true; fi
@@ -146,5 +175,6 @@ start)
   cluster
   sentinel
   postgres
+  vault
   ;;
 esac

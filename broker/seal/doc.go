@@ -7,8 +7,7 @@
 //	seal.go    Wrapper, Store, and Ring: which data key seals, which open
 //	load.go    Ring.Maintain: load, first key, next key, keys wrapped anew
 //
-// A folder below is one place where the wrapping key can live (file, and with an
-// SDK of their own Vault transit and AWS KMS); all lists them.
+// A folder below is one place where the wrapping key can live; all lists them.
 //
 // Nothing is guessed: when the store holds keys that the wrapping key does not
 // open, no new data key is made, because other replicas could not read what it

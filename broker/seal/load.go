@@ -75,7 +75,7 @@ func (r *Ring) keep(b box) {
 // unwrap makes a stored key usable, once, and wraps it anew when its wrapping key
 // was replaced.
 func (r *Ring) unwrap(ctx context.Context, k Key) error {
-	stale := r.cfg.Wrapper.Stale(k.Wrapped)
+	stale := r.cfg.Wrapper.Stale(ctx, k.Wrapped)
 	if r.has(k.ID) && !stale {
 		return nil
 	}

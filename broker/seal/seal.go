@@ -20,8 +20,8 @@ type Wrapper interface {
 	// Unwrap wraps ErrNoKey when another wrapping key would be needed.
 	Unwrap(ctx context.Context, id, wrapped string) (key []byte, err error)
 	// Stale reports that wrapped was not made by the newest version of the
-	// wrapping key.
-	Stale(wrapped string) bool
+	// wrapping key; false when that cannot be told now.
+	Stale(ctx context.Context, wrapped string) bool
 }
 
 // Key is a data key as the store keeps it.

@@ -30,6 +30,8 @@ var exits = map[string][]string{
 		"broker/redisstore/config.go",      // the password, into the connection
 		"cmd/ebb/internal/bench/people.go", // the bench is its own sandbox
 		"broker/provider/postgres/",        // the broker's password, into the connection; handles
+		"broker/provider/vault/",           // handles
+		"broker/vaultapi/",                 // the login at Vault, and tokens of leases
 		"broker/seal/",                     // to encrypt it
 		"cmd/ebb/stores.go",                // the password, into the address of the database
 	},

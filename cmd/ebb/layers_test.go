@@ -24,10 +24,11 @@ var layers = [][]string{
 	{"ebb/attest/dpop", "ebb/attest"},
 	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},
 	{"ebb/broker/provider", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys"},
-	{"ebb/broker/provider/providertest", "ebb/broker/seal"},
+	{"ebb/broker/provider/providertest", "ebb/broker/seal", "ebb/broker/vaultapi"},
+	{"ebb/broker/vaultapi/vaulttest"},
 	{"ebb/broker", "ebb/broker/provider/*", "ebb/broker/seal/*"},
 	{"ebb/broker/storetest"},
-	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/egress", "ebb/broker/provider/all"},
+	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/egress", "ebb/broker/provider/all", "ebb/broker/seal/all"},
 	{"ebb/web", "ebb/web/client", "ebb/web/load", "ebb/web/verify", "ebb/broker/brokertest"},
 	{"ebb/web/api", "ebb/web/console"},
 	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config"},
@@ -55,9 +56,13 @@ var fences = map[string][]string{
 	"github.com/stretchr/testify":    nil,
 	"go.opentelemetry.io/otel/sdk":   {"ebb/cmd/ebb"},
 	"go.opentelemetry.io/otel/expor": {"ebb/cmd/ebb"},
-	"net/http/pprof":                 nil,
-	"ebb/attest/all":                 {"ebb/cmd/ebb"},
-	"ebb/broker/provider/all":        {"ebb/cmd/ebb"},
+	"github.com/hashicorp/vault/api": {
+		"ebb/broker/vaultapi", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/vault", "ebb/broker/seal/transit",
+	},
+	"net/http/pprof":          nil,
+	"ebb/attest/all":          {"ebb/cmd/ebb"},
+	"ebb/broker/provider/all": {"ebb/cmd/ebb"},
+	"ebb/broker/seal/all":     {"ebb/cmd/ebb"},
 }
 
 // pkg is what go list says about one package.

@@ -10,6 +10,7 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/provider/postgres"
+	"ebb/broker/provider/vault"
 )
 
 // Env is what the house lends to every kind. Now and Logger may be nil.
@@ -27,6 +28,7 @@ var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
 	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
 	}),
+	"vault":    kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),
 	"postgres": kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
 }
 

@@ -138,6 +138,6 @@ func (w *Wrapper) Unwrap(_ context.Context, id, wrapped string) ([]byte, error) 
 }
 
 // Stale implements seal.Wrapper.
-func (w *Wrapper) Stale(wrapped string) bool {
+func (w *Wrapper) Stale(_ context.Context, wrapped string) bool {
 	return !strings.HasPrefix(wrapped, prefix+w.newest+":")
 }

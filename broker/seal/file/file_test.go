@@ -22,8 +22,8 @@ func TestWrapIsBoundToItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrapped, err := w.Wrap(t.Context(), id, key)
-	if err != nil || w.Stale(wrapped) || !w.Stale("vault:v1:x") {
-		t.Fatalf("Wrap = %v, stale %v", err, w.Stale(wrapped))
+	if err != nil || w.Stale(t.Context(), wrapped) || !w.Stale(t.Context(), "vault:v1:x") {
+		t.Fatalf("Wrap = %v, stale %v", err, w.Stale(t.Context(), wrapped))
 	}
 	if got, err := w.Unwrap(t.Context(), id, wrapped); err != nil || string(got) != string(key) {
 		t.Errorf("Unwrap = %v", err)

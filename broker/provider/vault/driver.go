@@ -1,0 +1,207 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/vault/api"
+
+	"ebb/broker/provider"
+	"ebb/broker/vaultapi"
+	"ebb/scopes"
+)
+
+// Format is the issued_token_type of a credential of this kind: the data of the
+// engine's answer as a JSON object.
+const Format = "urn:ebb:token-type:vault"
+
+const (
+	// bound is what the expiration manager of a server may need: a lease whose id
+	// is not known is ended by it, after the token.
+	bound = time.Minute
+	// spare is what a token outlives its lease by, so that the server's clock and
+	// ours need not be one.
+	spare = 30 * time.Second
+)
+
+// Driver mints through one server.
+type Driver struct {
+	cfg    Config
+	client *vaultapi.Client
+}
+
+var (
+	_ provider.Driver  = (*Driver)(nil)
+	_ provider.Prober  = (*Driver)(nil)
+	_ provider.Checker = (*Driver)(nil)
+)
+
+// New makes a driver of a provider. It does not connect. now may be nil.
+func New(name string, c Config, now func() time.Time) (*Driver, error) {
+	client, err := vaultapi.New(c.Config, now)
+	if err = errors.Join(err, c.check(name)); err != nil {
+		return nil, err
+	}
+	return &Driver{cfg: c, client: client}, nil
+}
+
+// Traits: the end of a token ends its leases, by the server's own pace.
+func (d *Driver) Traits() provider.Traits {
+	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: bound}, ThirdParty: true}
+}
+
+// Check accepts exactly one configured scope: one path makes one credential.
+func (d *Driver) Check(s scopes.Set) error {
+	_, err := d.path(s)
+	return err
+}
+
+func (d *Driver) path(s scopes.Set) (Path, error) {
+	if s.Len() != 1 {
+		return Path{}, fmt.Errorf("%w: a credential is for exactly one scope", provider.ErrUnsupported)
+	}
+	sc := s.Scopes()[0]
+	p, known := d.cfg.Grants[sc.Resource()][sc.Action()]
+	if !known || sc.IsPattern() {
+		return Path{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, sc)
+	}
+	return p, nil
+}
+
+// handle is what Revoke needs: the token that everything hangs on, and the lease
+// when its id is known.
+type handle struct {
+	Accessor string `json:"accessor"`
+	Lease    string `json:"lease,omitempty"`
+}
+
+func (h handle) secret() (provider.Secret, error) {
+	b, err := json.Marshal(h)
+	return provider.NewSecret(string(b)), err
+}
+
+// Mint makes the lease's token, saves its accessor, and asks the engine with it.
+func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
+	p, err := d.path(g.Scopes)
+	if err != nil {
+		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+	}
+	name := provider.Name(g.Instance, g.LeaseID)
+	life := g.ExpiresAt.Sub(g.IssuedAt)
+	if name == "" || life <= 0 || g.Save == nil {
+		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("vault: no lease, no instance, no lifetime or nothing that saves"))
+	}
+	auth, err := d.token(ctx, name, g, p, life+spare)
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	h := handle{Accessor: auth.Accessor}
+	hs, err := h.secret()
+	if err == nil {
+		err = g.Save(ctx, hs)
+	}
+	if err != nil {
+		d.drop(ctx, h)
+		return provider.Credential{Handle: hs}, fmt.Errorf("vault: the token of the lease could not be saved: %w", err)
+	}
+	made, err := d.make(ctx, provider.NewSecret(auth.ClientToken), p)
+	if err != nil {
+		return provider.Credential{Handle: hs}, err
+	}
+	h.Lease = made.LeaseID
+	if hs, err = h.secret(); err != nil {
+		return provider.Credential{Handle: hs}, err
+	}
+	return credential(g, made, auth, hs)
+}
+
+// token makes the token of a lease and refuses one that is wider than asked.
+func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Path, life time.Duration) (*api.SecretAuth, error) {
+	ttl := fmt.Sprintf("%ds", int64(math.Ceil(life.Seconds())))
+	no := false
+	request := &api.TokenCreateRequest{
+		Policies: p.Policies, TTL: ttl, ExplicitMaxTTL: ttl, Renewable: &no, NoDefaultPolicy: true, Type: "service", DisplayName: name,
+		Metadata: map[string]string{"ebb_lease": g.LeaseID, "ebb_task": g.TaskID, "ebb_instance": g.Instance, "ebb_sandbox": g.Sandbox},
+	}
+	var out *api.Secret
+	err := d.client.Do(ctx, func(ctx context.Context, c *api.Client) (err error) {
+		out, err = c.Auth().Token().CreateWithRoleWithContext(ctx, request, d.cfg.TokenRole)
+		return err
+	})
+	if err != nil {
+		return nil, judged(err, "making the token of a lease")
+	}
+	if out == nil || out.Auth == nil || out.Auth.ClientToken == "" || out.Auth.Accessor == "" {
+		// A token without an accessor (a batch token) cannot be revoked. It can do
+		// nothing but read the path, which nobody will with it, until its time is over.
+		return nil, provider.Refused("The provider is set up wrongly. Tell the operator of the broker: ebb providers check says what is missing.",
+			errors.New("vault: the token role makes tokens that cannot be revoked"))
+	}
+	a := out.Auth
+	got := slices.DeleteFunc(slices.Clone(a.Policies), func(s string) bool { return slices.Contains(p.Policies, s) })
+	if len(got) > 0 || len(a.IdentityPolicies) > 0 || a.LeaseDuration <= 0 || time.Duration(a.LeaseDuration)*time.Second > life+time.Second {
+		d.drop(ctx, handle{Accessor: a.Accessor})
+		return nil, provider.Refused("The provider is set up wrongly. Tell the operator of the broker: ebb providers check says what is missing.",
+			fmt.Errorf("vault: the token role adds policies %q or a longer life (%d s)", got, a.LeaseDuration))
+	}
+	return a, nil
+}
+
+// make asks the engine.
+func (d *Driver) make(ctx context.Context, token provider.Secret, p Path) (*api.Secret, error) {
+	as, err := d.client.As(token)
+	if err != nil {
+		return nil, err
+	}
+	var out *api.Secret
+	if p.Write {
+		params := map[string]any{}
+		for k, v := range p.Params {
+			params[k] = v
+		}
+		out, err = as.Logical().WriteWithContext(ctx, p.Path, params)
+	} else {
+		out, err = as.Logical().ReadWithContext(ctx, p.Path)
+	}
+	if err != nil {
+		// Not judged as refused: the token that was made is owed, whatever the engine did.
+		return nil, fmt.Errorf("vault: asking the engine: %w", err)
+	}
+	if out == nil || out.LeaseID == "" || len(out.Data) == 0 {
+		return nil, errors.New("vault: the engine's answer has no lease: what it holds cannot be taken back")
+	}
+	return out, nil
+}
+
+func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h provider.Secret) (provider.Credential, error) {
+	c := provider.Credential{
+		Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: h,
+		DiesAt: g.IssuedAt.Add(time.Duration(auth.LeaseDuration)*time.Second + spare), // with its token; spare for the way there
+	}
+	if end := g.IssuedAt.Add(time.Duration(made.LeaseDuration) * time.Second); made.LeaseDuration > 0 && end.Before(c.ExpiresAt) {
+		c.ExpiresAt = end // the role of the engine allows less
+	}
+	token, err := json.Marshal(made.Data)
+	if err != nil {
+		return provider.Credential{Handle: h}, err
+	}
+	c.Token = provider.NewSecret(string(token))
+	return c, nil
+}
+
+// judged says which answers mean that nothing was made.
+func judged(err error, doing string) error {
+	err = fmt.Errorf("vault: %s: %w", doing, err)
+	switch vaultapi.Status(err) {
+	case http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest:
+		return provider.Refused("The provider does not allow this. Tell the operator of the broker: ebb providers check says what is missing.", err)
+	default:
+		return err // *provider.BusyError among them
+	}
+}

@@ -1,0 +1,94 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/vault/api"
+
+	"ebb/broker/provider"
+	"ebb/broker/vaultapi"
+)
+
+func read(t provider.Target) (h handle, err error) {
+	if t.Handle.Empty() {
+		// No token was saved, so nothing was asked of an engine. A token whose answer
+		// was cut off lives on unused, until its time is over.
+		return h, nil
+	}
+	if err := json.Unmarshal([]byte(t.Handle.Reveal()), &h); err != nil || h.Accessor == "" {
+		return h, errors.New("vault: the handle is damaged")
+	}
+	return h, nil
+}
+
+// Revoke ends the engine's lease and waits for it, then the token and with it
+// whatever else hangs on it. The server answers 400 when the engine's backend is
+// down, and queues nothing: that is a failure like any other.
+func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
+	h, err := read(t)
+	if err != nil || h.Accessor == "" {
+		return err
+	}
+	return d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
+		if h.Lease != "" { // one that is unknown is answered as done
+			// Not Sys().Revoke: that puts the id into the path, where policies would
+			// have to allow every path of every engine.
+			if _, err := c.Logical().WriteWithContext(ctx, "sys/leases/revoke", map[string]any{"lease_id": h.Lease, "sync": true}); err != nil {
+				return fmt.Errorf("vault: revoking the lease: %w", err)
+			}
+		}
+		if err := c.Auth().Token().RevokeAccessorWithContext(ctx, h.Accessor); err != nil && !gone(err) {
+			return fmt.Errorf("vault: revoking the token of the lease: %w", err)
+		}
+		return nil
+	})
+}
+
+// gone reports that there is no token with the accessor.
+func gone(err error) bool {
+	return vaultapi.Status(err) == http.StatusNotFound || vaultapi.Says(err, "invalid accessor")
+}
+
+// drop takes a token back that nothing was asked with. When that fails its own time
+// ends it.
+func (d *Driver) drop(ctx context.Context, h handle) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_ = d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
+		return c.Auth().Token().RevokeAccessorWithContext(ctx, h.Accessor)
+	})
+}
+
+// Probe asks the server for the lease and for its token.
+func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
+	h, err := read(t)
+	if err != nil || h.Accessor == "" {
+		return false, err
+	}
+	err = d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
+		if h.Lease != "" {
+			_, err := c.Sys().LookupWithContext(ctx, h.Lease)
+			if err == nil {
+				alive = true
+				return nil
+			}
+			if !vaultapi.Says(err, "invalid lease") {
+				return fmt.Errorf("vault: looking for the lease: %w", err)
+			}
+		}
+		_, err := c.Auth().Token().LookupAccessorWithContext(ctx, h.Accessor)
+		switch {
+		case err == nil:
+			alive = true
+		case !gone(err):
+			return fmt.Errorf("vault: looking for the token of the lease: %w", err)
+		}
+		return nil
+	})
+	return alive, err
+}

@@ -1,0 +1,42 @@
+package all
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"ebb/broker/provider"
+	"ebb/broker/seal"
+	"ebb/broker/seal/file"
+	"ebb/broker/seal/transit"
+)
+
+// kinds maps the word in the configuration to its constructor.
+var kinds = map[string]func(map[string]any) (seal.Wrapper, error){
+	"file":    kind(func(c file.Config) (seal.Wrapper, error) { return file.New(c) }),
+	"transit": kind(func(c transit.Config) (seal.Wrapper, error) { return transit.New(c, nil) }),
+}
+
+// kind decodes the options of a kind strictly and makes its wrapper.
+func kind[C any](make func(C) (seal.Wrapper, error)) func(map[string]any) (seal.Wrapper, error) {
+	return func(options map[string]any) (seal.Wrapper, error) {
+		var c C
+		if err := provider.Decode(options, &c); err != nil {
+			return nil, err
+		}
+		return make(c)
+	}
+}
+
+// Kinds lists the kinds, sorted.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+// New makes a wrapper of a kind.
+func New(kind string, options map[string]any) (seal.Wrapper, error) {
+	make, known := kinds[kind]
+	if !known {
+		return nil, fmt.Errorf("unknown kind %q of sealing key: known are %s", kind, strings.Join(Kinds(), ", "))
+	}
+	return make(options)
+}

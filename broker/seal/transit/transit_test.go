@@ -1,0 +1,108 @@
+package transit_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker/seal"
+	"ebb/broker/seal/transit"
+	"ebb/broker/vaultapi"
+	"ebb/broker/vaultapi/vaulttest"
+)
+
+const id, another = "0011223344556677", "7766554433221100"
+
+var key = []byte(strings.Repeat("d", 32))
+
+func TestTransit(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.New(t)
+	mount := s.Mount(t, "transit")
+	s.Write(t, mount+"/keys/ebb", map[string]any{"type": "aes256-gcm96"})
+	s.Write(t, mount+"/keys/other", map[string]any{"type": "aes256-gcm96"})
+	policy := s.Policy(t, "seal", `path "`+mount+`/encrypt/ebb" { capabilities = ["update"] }
+		path "`+mount+`/decrypt/ebb" { capabilities = ["update"] }
+		path "`+mount+`/keys/ebb" { capabilities = ["read"] }`)
+	now := time.Now()
+	w, err := transit.New(transit.Config{Config: vaultapi.Config{Address: s.Address, Auth: s.AppRole(t, policy)}, Mount: mount, Key: "ebb"}, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapped, err := w.Wrap(t.Context(), id, key)
+	if err != nil || strings.Contains(wrapped, "dddd") {
+		t.Fatalf("Wrap = %v", err)
+	}
+	opens := func(text string) {
+		t.Helper()
+		if got, err := w.Unwrap(t.Context(), id, text); err != nil || string(got) != string(key) {
+			t.Errorf("Unwrap = %v", err)
+		}
+	}
+	opens(wrapped)
+	if w.Stale(t.Context(), wrapped) {
+		t.Error("what was just wrapped is stale")
+	}
+	if _, err := w.Unwrap(t.Context(), another, wrapped); !errors.Is(err, seal.ErrNoKey) {
+		t.Errorf("under another id: %v", err)
+	}
+	s.Write(t, mount+"/keys/ebb/rotate", nil)
+	now = now.Add(time.Hour)
+	if !w.Stale(t.Context(), wrapped) {
+		t.Error("after a rotation it is not stale")
+	}
+	opens(wrapped)
+	again, err := w.Wrap(t.Context(), id, key)
+	if err != nil || w.Stale(t.Context(), again) {
+		t.Errorf("wrapped anew: %v", err)
+	}
+	other := s.Write(t, mount+"/encrypt/other", map[string]any{"plaintext": "AAAA"}).Data["ciphertext"].(string) //nolint:forcetypeassert // a test
+	for _, bad := range []string{other, "", "file:x:y", "vault:v1:", "vault:v1:AAAA", wrapped + "A", "vault:v99:" + strings.TrimPrefix(wrapped, "vault:v1:")} {
+		if _, err := w.Unwrap(t.Context(), id, bad); !errors.Is(err, seal.ErrNoKey) {
+			t.Errorf("Unwrap(%.20q) = %v", bad, err)
+		}
+	}
+	s.Write(t, mount+"/keys/ebb/config", map[string]any{"min_decryption_version": 2})
+	if _, err := w.Unwrap(t.Context(), id, wrapped); !errors.Is(err, seal.ErrNoKey) {
+		t.Errorf("an archived version = %v", err)
+	}
+}
+
+// An engine that answers nonsense neither seals nor opens, and is no proof that a
+// key is lost.
+func TestNonsense(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"garbage": func(w http.ResponseWriter) { _, _ = w.Write([]byte("{{{")) },
+		"empty":   func(w http.ResponseWriter) { _, _ = w.Write([]byte("{}")) },
+		"form":    func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"data":{"ciphertext":"x","plaintext":"%%"}}`)) },
+		"500":     func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"sealed":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }))
+		defer s.Close()
+		w, err := transit.New(transit.Config{
+			Config: vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "canary")}}, Key: "ebb",
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := w.Wrap(t.Context(), id, key); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: Wrap = %q, %v", name, text, err)
+		}
+		if _, err := w.Unwrap(t.Context(), id, "vault:v1:AAAA"); err == nil || errors.Is(err, seal.ErrNoKey) {
+			t.Errorf("%s: Unwrap = %v", name, err)
+		}
+		if w.Stale(t.Context(), "vault:v1:AAAA") {
+			t.Errorf("%s: stale", name)
+		}
+	}
+	for _, c := range []transit.Config{{}, {Key: "a/b"}, {Config: vaultapi.Config{Address: "https://vault.test", Auth: vaultapi.Auth{Method: "token", TokenFile: "/x"}}, Key: "k", Mount: ".."}} {
+		if _, err := transit.New(c, nil); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+// Package vaultapi is a client of Vault or OpenBao that is logged in: the ground
+// that everything stands on which talks to one (provider vault, sealing keys,
+// signing keys).
+//
+//	config.go  Config: address, namespace, and how to log in
+//	client.go  Client: Do as the broker, As somebody else; logs in again by itself
+//	login.go   AppRole, JWT, Kubernetes, or a token in a file; wrapped secret ids
+//	errors.go  what an answer means
+package vaultapi

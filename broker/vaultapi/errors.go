@@ -1,0 +1,47 @@
+package vaultapi
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/vault/api"
+
+	"ebb/broker/provider"
+)
+
+// Status is the HTTP status of an error's answer, or 0 when there was none.
+func Status(err error) int {
+	if re, ok := errors.AsType[*api.ResponseError](err); ok {
+		return re.StatusCode
+	}
+	return 0
+}
+
+// Says reports whether the answer has a line that contains text. Vault has no
+// error codes: its own clients compare words as well.
+func Says(err error, text string) bool {
+	re, ok := errors.AsType[*api.ResponseError](err)
+	if !ok {
+		return false
+	}
+	for _, line := range re.Errors {
+		if strings.Contains(line, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// busyFor is how long to leave a server alone that limits the rate and, as Vault
+// does in its answer's text only, does not say for how long.
+const busyFor = 2 * time.Second
+
+// Busy turns an answer that limits the rate into a *provider.BusyError.
+func Busy(err error) error {
+	if Status(err) == http.StatusTooManyRequests {
+		return &provider.BusyError{After: busyFor, Cause: err}
+	}
+	return err
+}

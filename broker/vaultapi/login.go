@@ -1,0 +1,77 @@
+package vaultapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/vault/api"
+
+	"ebb/broker/provider"
+)
+
+// login gets a token. The answer's token is the only secret that leaves here.
+func (c *Client) login(ctx context.Context) (*api.SecretAuth, error) {
+	a := c.cfg.Auth
+	body := map[string]any{}
+	switch a.Method {
+	case "token":
+		s, err := provider.ReadSecret(a.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("vault: token_file: %w", err)
+		}
+		return &api.SecretAuth{ClientToken: s.Reveal()}, nil
+	case "approle":
+		id, err := c.secretID(ctx)
+		if err != nil {
+			return nil, err
+		}
+		body["role_id"], body["secret_id"] = a.RoleID, id.Reveal()
+	default: // jwt, kubernetes
+		s, err := provider.ReadSecret(a.JWTFile)
+		if err != nil {
+			return nil, fmt.Errorf("vault: jwt_file: %w", err)
+		}
+		body["role"], body["jwt"] = a.Role, s.Reveal()
+	}
+	out, err := c.bare.Logical().WriteWithContext(ctx, "auth/"+a.Mount+"/login", body)
+	if err != nil {
+		return nil, fmt.Errorf("vault: logging in by %s: %w", a.Method, Busy(err))
+	}
+	if out == nil || out.Auth == nil || out.Auth.ClientToken == "" {
+		return nil, errors.New("vault: the login was answered without a token")
+	}
+	return out.Auth, nil
+}
+
+// secretID reads the secret id, or unwraps it once and keeps it: a wrapping token
+// opens a single time.
+func (c *Client) secretID(ctx context.Context) (provider.Secret, error) {
+	if !c.unwrapped.Empty() {
+		return c.unwrapped, nil
+	}
+	s, err := provider.ReadSecret(c.cfg.Auth.SecretIDFile)
+	if err != nil {
+		return s, fmt.Errorf("vault: secret_id_file: %w", err)
+	}
+	if c.cfg.Auth.SecretIDPath == "" {
+		return s, nil
+	}
+	look, err := c.bare.Logical().WriteWithContext(ctx, "sys/wrapping/lookup", map[string]any{"token": s.Reveal()})
+	if err != nil {
+		return provider.Secret{}, fmt.Errorf("vault: the wrapping token of the secret id is unknown: it was opened by somebody, or has expired: make a new one: %w", err)
+	}
+	if made, _ := look.Data["creation_path"].(string); made != c.cfg.Auth.SecretIDPath {
+		return provider.Secret{}, fmt.Errorf("vault: the wrapping token was made at %q and not at %q: it was swapped, and is not opened", made, c.cfg.Auth.SecretIDPath)
+	}
+	out, err := c.bare.Logical().UnwrapWithContext(ctx, s.Reveal())
+	if err != nil {
+		return provider.Secret{}, fmt.Errorf("vault: unwrapping the secret id: %w", err)
+	}
+	id, _ := out.Data["secret_id"].(string)
+	if id == "" {
+		return provider.Secret{}, errors.New("vault: the wrapping token held no secret id")
+	}
+	c.unwrapped = provider.NewSecret(id)
+	return c.unwrapped, nil
+}

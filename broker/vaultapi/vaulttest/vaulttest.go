@@ -1,0 +1,109 @@
+package vaulttest
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/vault/api"
+
+	"ebb/broker/vaultapi"
+)
+
+// Server is a Vault that the test may change: names it takes are random, because
+// other tests share it.
+type Server struct {
+	Address string
+	Root    *api.Client
+}
+
+// New finds the server of EBB_TEST_VAULT (its URL; the root token is "root").
+// Without the variable the test is skipped, or fails when EBB_TEST_REQUIRE lists
+// "vault".
+func New(t testing.TB) *Server {
+	t.Helper()
+	address := os.Getenv("EBB_TEST_VAULT")
+	if address == "" {
+		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "vault") {
+			t.Fatal("EBB_TEST_REQUIRE lists vault: set EBB_TEST_VAULT to the URL of a server")
+		}
+		t.Skip("EBB_TEST_VAULT is not set")
+	}
+	c := api.DefaultConfig()
+	c.Address = address
+	root, err := api.NewClient(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root.SetToken("root")
+	return &Server{Address: address, Root: root}
+}
+
+// Name is a new name of this test's own.
+func (s *Server) Name(what string) string { return what + "-" + strings.ToLower(rand.Text())[:12] }
+
+// Write writes as root.
+func (s *Server) Write(t testing.TB, path string, data map[string]any) *api.Secret {
+	t.Helper()
+	out, err := s.Root.Logical().WriteWithContext(t.Context(), path, data)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return out
+}
+
+// Mount mounts an engine under a name of its own, which it returns.
+func (s *Server) Mount(t testing.TB, kind string) string {
+	t.Helper()
+	path := s.Name(kind)
+	if err := s.Root.Sys().MountWithContext(t.Context(), path, &api.MountInput{Type: kind}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Root.Sys().Unmount(path) })
+	return path
+}
+
+// Policy writes a policy under a name of its own, which it returns.
+func (s *Server) Policy(t testing.TB, what, rules string) string {
+	t.Helper()
+	name := s.Name(what)
+	if err := s.Root.Sys().PutPolicyWithContext(t.Context(), name, rules); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Root.Sys().DeletePolicy(name) })
+	return name
+}
+
+// AppRole lets a broker log in with the given policies.
+func (s *Server) AppRole(t testing.TB, policies ...string) vaultapi.Auth {
+	t.Helper()
+	mount := s.Name("approle")
+	if err := s.Root.Sys().EnableAuthWithOptionsWithContext(t.Context(), mount, &api.EnableAuthOptions{Type: "approle"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Root.Sys().DisableAuth(mount) })
+	at := "auth/" + mount + "/role/broker"
+	s.Write(t, at, map[string]any{"token_policies": policies, "token_no_default_policy": false, "token_ttl": "10m"})
+	id, err := s.Root.Logical().ReadWithContext(t.Context(), at+"/role-id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := s.Write(t, at+"/secret-id", nil)
+	return vaultapi.Auth{
+		Method: "approle", Mount: mount, RoleID: id.Data["role_id"].(string), //nolint:forcetypeassert // a test
+		SecretIDFile: File(t, secret.Data["secret_id"].(string)), //nolint:forcetypeassert // a test
+	}
+}
+
+// File keeps a secret in a file that only its owner can read.
+func File(t testing.TB, secret string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

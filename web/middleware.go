@@ -100,8 +100,10 @@ func (m *Mux) finish(c echo.Context, ev *Event, took time.Duration) {
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String("request_id", ev.ID), slog.String("method", method), slog.String("route", route),
 		slog.Int("status", res.Status), slog.Int64("bytes", res.Size), slog.Duration("took", took), slog.String("client", m.proxies.ClientIP(r)))
-	if sc := trace.SpanContextFromContext(r.Context()); m.spans && sc.HasTraceID() {
-		attrs = append(attrs, slog.String("trace_id", sc.TraceID().String()))
+	if m.spans {
+		if sc := trace.SpanContextFromContext(r.Context()); sc.HasTraceID() {
+			attrs = append(attrs, slog.String("trace_id", sc.TraceID().String()))
+		}
 	}
 	m.log.LogAttrs(r.Context(), level, "request", ev.attrs(attrs)...)
 }

@@ -3,18 +3,17 @@ package jose
 import (
 	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
-	"encoding/asn1"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/crypto/cryptobyte"
+	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
 // Signer holds a private key, here or in a KMS. It is crypto.Signer: for ECDSA
@@ -67,7 +66,7 @@ func Sign(s Signer, h SignHeader, claims any) (string, error) {
 		return "", fmt.Errorf("jose: sign: claims: %w", err)
 	}
 	enc := base64.RawURLEncoding
-	out := make([]byte, 0, enc.EncodedLen(len(headJSON))+enc.EncodedLen(len(body))+2+enc.EncodedLen(512))
+	out := make([]byte, 0, enc.EncodedLen(len(headJSON))+enc.EncodedLen(len(body))+2+enc.EncodedLen(signatureSize(pub)))
 	out = append(enc.AppendEncode(out, headJSON), '.')
 	out = enc.AppendEncode(out, body)
 	sig, err := signature(s, alg, out)
@@ -111,18 +110,21 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func signature(s Signer, alg Alg, input []byte) ([]byte, error) {
-	switch s.(type) {
-	case *ecdsa.PrivateKey, ed25519.PrivateKey, *rsa.PrivateKey:
-		return method(alg).Sign(string(input), s)
+// signatureSize is how many bytes a signature of the key has.
+func signatureSize(pub crypto.PublicKey) int {
+	if k, ok := pub.(*rsa.PublicKey); ok {
+		return k.Size()
 	}
-	// A key that lives elsewhere: golang-jwt wants the private key in memory.
+	return 64
+}
+
+// signature asks the key, wherever it lives, for a JWS signature.
+func signature(s Signer, alg Alg, input []byte) ([]byte, error) {
 	if alg == EdDSA {
 		return s.Sign(rand.Reader, input, crypto.Hash(0))
 	}
-	h := crypto.SHA256.New()
-	h.Write(input)
-	sig, err := s.Sign(rand.Reader, h.Sum(nil), crypto.SHA256)
+	sum := sha256.Sum256(input)
+	sig, err := s.Sign(rand.Reader, sum[:], crypto.SHA256)
 	if err != nil || alg == RS256 {
 		return sig, err
 	}
@@ -131,14 +133,15 @@ func signature(s Signer, alg Alg, input []byte) ([]byte, error) {
 
 // fixedECDSA turns the ASN.1 of crypto.Signer into r || s (RFC 7518, section 3.4).
 func fixedECDSA(der []byte, size int) ([]byte, error) {
-	var v struct{ R, S *big.Int }
-	rest, err := asn1.Unmarshal(der, &v)
-	if err != nil || len(rest) != 0 || v.R.Sign() <= 0 || v.S.Sign() <= 0 ||
-		v.R.BitLen() > 8*size || v.S.BitLen() > 8*size {
+	var r, s []byte
+	var pair cryptobyte.String
+	in := cryptobyte.String(der)
+	if !in.ReadASN1(&pair, asn1.SEQUENCE) || !in.Empty() || !pair.ReadASN1Integer(&r) || !pair.ReadASN1Integer(&s) || !pair.Empty() ||
+		len(r) == 0 || len(r) > size || len(s) == 0 || len(s) > size {
 		return nil, errors.New("the signer did not return an ASN.1 ECDSA signature")
 	}
 	out := make([]byte, 2*size)
-	v.R.FillBytes(out[:size])
-	v.S.FillBytes(out[size:])
+	copy(out[size-len(r):], r)
+	copy(out[2*size-len(s):], s)
 	return out, nil
 }

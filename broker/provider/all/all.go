@@ -10,6 +10,7 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/provider/postgres"
+	"ebb/broker/provider/ssh"
 	"ebb/broker/provider/vault"
 )
 
@@ -20,6 +21,11 @@ type Env struct {
 	Keys   jwt.Keys
 	Now    func() time.Time
 	Logger *slog.Logger
+	// Dir is a directory for keys that this provider makes and replicas share; it
+	// need not exist. "" = make none, the configuration is only being checked.
+	Dir string
+	// Ended lists what ebb refuses already of this provider; nil with Dir "".
+	Ended ssh.Ended
 }
 
 // kinds maps the word in the configuration to its constructor. options is the
@@ -30,6 +36,9 @@ var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
 	}),
 	"vault":    kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),
 	"postgres": kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
+	"ssh": kind(func(e Env, o ssh.Options) (provider.Driver, error) {
+		return ssh.New(ssh.Config{Name: e.Name, Options: o, Dir: e.Dir, Ended: e.Ended, Now: e.Now, Logger: e.Logger})
+	}),
 }
 
 // kind decodes the options of a kind strictly and makes its driver.

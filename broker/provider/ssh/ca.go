@@ -1,0 +1,155 @@
+package ssh
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"ebb/attest/jose"
+	"ebb/broker/keys"
+)
+
+// Signer completes a certificate: nonce, signature key and signature. It may
+// change nothing else. ebb's own CA is one; a CA elsewhere can be another.
+type Signer interface {
+	Sign(ctx context.Context, c *ssh.Certificate) error
+}
+
+// ca is ebb's own CA: keys in a directory, which follow each other with overlap,
+// or one in a file.
+type ca struct {
+	now func() time.Time
+	dir *keys.Dir // nil with a file
+
+	file    ssh.Signer      // nil with a directory
+	trusted []ssh.PublicKey // besides file
+}
+
+// openCA makes the CA of a configuration. A CA of a directory that is not named
+// is none: the configuration is only being checked.
+func openCA(s settings, dir string, now func() time.Time, log *slog.Logger) (*ca, error) {
+	c := &ca{now: now}
+	if s.CA.KeyFile != "" {
+		return c, c.openFiles(s.CA)
+	}
+	if dir == "" {
+		return c, nil
+	}
+	var err error
+	c.dir, err = keys.Open(keys.Config{Dir: dir, Now: now, Log: log, Policy: keys.Policy{
+		Alg: jose.EdDSA, RotateEvery: s.rotate, Lead: s.lead,
+		// The last certificate of a key must still be accepted, and revocable, on a
+		// host whose clock is behind.
+		Grace: s.maxTTL + keep,
+	}})
+	return c, err
+}
+
+func (c *ca) openFiles(o CAOptions) error {
+	pem, err := keys.ReadPrivate(o.KeyFile)
+	if err != nil {
+		return fmt.Errorf("ca.key_file: %w", err)
+	}
+	raw, err := ssh.ParseRawPrivateKey(pem)
+	if err != nil {
+		return errors.New("ca.key_file holds no OpenSSH private key without a passphrase: ssh-keygen -t ed25519 -N '' -f FILE makes one")
+	}
+	private, ok := raw.(*ed25519.PrivateKey)
+	if !ok {
+		return fmt.Errorf("ca.key_file holds a %T: a CA key is Ed25519", raw)
+	}
+	if c.file, err = ssh.NewSignerFromSigner(private); err != nil {
+		return fmt.Errorf("ca.key_file: %w", err)
+	}
+	for _, path := range o.Trusted {
+		line, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("ca.trusted: %w", err)
+		}
+		key, err := parsePublicKey(string(line))
+		if err != nil || key.Type() != ssh.KeyAlgoED25519 {
+			return fmt.Errorf("ca.trusted: %s must hold one Ed25519 public key in a line", path)
+		}
+		c.trusted = append(c.trusted, key)
+	}
+	return nil
+}
+
+// errNoCA is what a driver says that was made to check a configuration.
+var errNoCA = errors.New("ssh provider: there is no CA key")
+
+func (c *ca) signer() (ssh.Signer, error) {
+	switch {
+	case c.file != nil:
+		return c.file, nil
+	case c.dir == nil:
+		return nil, errNoCA
+	}
+	s, _, _, err := c.dir.Ring().Signer(c.now())
+	if err != nil {
+		return nil, fmt.Errorf("ssh provider: %w", err)
+	}
+	return ssh.NewSignerFromSigner(s)
+}
+
+// Sign implements Signer.
+func (c *ca) Sign(_ context.Context, cert *ssh.Certificate) error {
+	s, err := c.signer()
+	if err != nil {
+		return err
+	}
+	return cert.SignCert(rand.Reader, s)
+}
+
+// keys are the public keys that hosts shall trust now: the one that signs first.
+func (c *ca) keys() ([]ssh.PublicKey, error) {
+	s, err := c.signer()
+	if err != nil {
+		return nil, err
+	}
+	out := []ssh.PublicKey{s.PublicKey()}
+	others := c.trusted
+	if c.dir != nil {
+		for _, k := range c.dir.Ring().Keys(c.now()) {
+			p, err := publicOf(k.Signer)
+			if err != nil {
+				return nil, err
+			}
+			others = append(others, p)
+		}
+	}
+	for _, k := range others {
+		if string(k.Marshal()) != string(out[0].Marshal()) {
+			out = append(out, k)
+		}
+	}
+	return out, nil
+}
+
+func publicOf(s crypto.Signer) (ssh.PublicKey, error) { return ssh.NewPublicKey(s.Public()) }
+
+// maintain makes the next key when it is due, and forgets old ones.
+func (c *ca) maintain(now time.Time) error {
+	if c.dir == nil {
+		return nil
+	}
+	return c.dir.Maintain(now)
+}
+
+// authorizedKeys are keys as lines of a TrustedUserCAKeys file.
+func authorizedKeys(list []ssh.PublicKey, comment string) []byte {
+	var b strings.Builder
+	for _, k := range list {
+		b.WriteString(strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(k)), "\n") + " " + comment + "\n")
+	}
+	return []byte(b.String())
+}

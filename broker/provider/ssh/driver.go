@@ -1,0 +1,174 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"ebb/broker/provider"
+	"ebb/broker/provider/ssh/krl"
+	"ebb/scopes"
+)
+
+// Format is the issued_token_type (RFC 8693 section 3) of a certificate: the
+// token is one line of authorized_keys, to be saved as <key>-cert.pub.
+const Format = "urn:ebb:params:oauth:token-type:ssh-certificate"
+
+// Config of a driver.
+type Config struct {
+	Name    string // of the provider. Required
+	Options Options
+	// Dir is where a CA key is made when Options name none; "" makes none, to check
+	// a configuration. Replicas share it.
+	Dir    string
+	Ended  Ended            // what the record knows; required to publish a list
+	Signer Signer           // nil = the CA of Dir or Options
+	HTTP   provider.HTTP    // to fetch krl.url
+	Now    func() time.Time // required
+	Logger *slog.Logger     // required
+}
+
+// Driver mints certificates. It is safe for concurrent use.
+type Driver struct {
+	cfg     Config
+	set     settings
+	ca      *ca
+	signer  Signer
+	revoked *revoked
+	file    *file // nil without krl.file
+	probe   *watch
+}
+
+var (
+	_ provider.Driver  = (*Driver)(nil)
+	_ provider.Prober  = (*Driver)(nil)
+	_ provider.Checker = (*Driver)(nil)
+)
+
+// New makes a driver; every problem of the options is reported at once. It makes
+// a CA key when there is none.
+func New(c Config) (*Driver, error) {
+	if c.Name == "" || c.Now == nil || c.Logger == nil {
+		return nil, errors.New("ssh provider: name, clock and logger are required")
+	}
+	set, err := c.Options.check()
+	if err != nil {
+		return nil, err
+	}
+	authority, err := openCA(set, c.Dir, c.Now, c.Logger)
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{cfg: c, set: set, ca: authority, signer: c.Signer, revoked: newRevoked(c.Ended, c.Now)}
+	if d.signer == nil {
+		d.signer = authority
+	}
+	if set.KRL.File != "" {
+		d.file = &file{path: set.KRL.File, turn: make(chan struct{}, 1)}
+	}
+	d.probe = newWatch(c.HTTP.Client(), set.KRL.URL)
+	return d, nil
+}
+
+// Check implements provider.Driver.
+func (d *Driver) Check(s scopes.Set) error {
+	_, err := d.set.planOf(s)
+	return err
+}
+
+// Mint signs a certificate over the grant's public key.
+func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
+	p, err := d.set.planOf(g.Scopes)
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	key, err := parsePublicKey(g.PublicKey)
+	if err != nil {
+		return provider.Credential{}, provider.Refused(err.Error()+".", nil)
+	}
+	cert, expires, err := d.certificate(g, p, key)
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	if err := d.signer.Sign(ctx, cert); err != nil {
+		return provider.Credential{}, fmt.Errorf("ssh provider: signing: %w", err)
+	}
+	line := strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(cert)), "\n") + " " + g.LeaseID
+	return provider.Credential{Token: provider.NewSecret(line), Type: "N_A", Format: Format, ExpiresAt: expires, DiesAt: expires}, nil
+}
+
+// Revoke publishes the certificate's serial as revoked, then ends open sessions
+// where that is configured. After expiry only the second is left to do.
+func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
+	keyID := KeyIDOf(t.Instance, t.LeaseID)
+	if keyID == "" {
+		return errors.New("ssh provider: the lease or instance has not the form of an id")
+	}
+	if until := d.expiry(t); !d.cfg.Now().After(until.Add(keep)) {
+		d.revoked.add(SerialOf(t.LeaseID), until)
+		if d.file != nil {
+			if err := d.file.push(ctx, d.KRL); err != nil {
+				return err
+			}
+		}
+	}
+	if d.set.Kill == nil {
+		return nil
+	}
+	return d.kill(ctx, t, keyID)
+}
+
+// expiry is when a lease's certificate has expired for sure.
+func (d *Driver) expiry(t provider.Target) time.Time {
+	until := t.ExpiresAt
+	if t.DiesAt.After(until) {
+		until = t.DiesAt
+	}
+	if until.IsZero() {
+		until = d.cfg.Now().Add(d.set.maxTTL)
+	}
+	return until
+}
+
+// Traits implements provider.Driver. The bound is the operator's word about the
+// hosts, and the age that the list may have when they fetch it.
+func (d *Driver) Traits() provider.Traits {
+	return provider.Traits{
+		ThirdParty:   true,
+		Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: d.set.refresh + fresh},
+	}
+}
+
+// Authorities are the CA keys as lines of a TrustedUserCAKeys file, the one that
+// signs now first.
+func (d *Driver) Authorities() ([]byte, error) {
+	list, err := d.ca.keys()
+	if err != nil {
+		return nil, err
+	}
+	return authorizedKeys(list, "ebb-"+d.cfg.Name), nil
+}
+
+// KRL is the revocation list of now. It fails rather than leave something out.
+// Serials are revoked under every key of the CA: which one signed need not be
+// known.
+func (d *Driver) KRL(ctx context.Context) (krl.List, error) {
+	serials, err := d.revoked.serials(ctx)
+	if err != nil {
+		return krl.List{}, err
+	}
+	cas, err := d.ca.keys()
+	if err != nil {
+		return krl.List{}, err
+	}
+	var l krl.List
+	for _, k := range cas {
+		l.Certs = append(l.Certs, krl.Certs{CA: k.Marshal(), Serials: serials})
+	}
+	return l, nil
+}

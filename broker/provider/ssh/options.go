@@ -1,0 +1,249 @@
+package ssh
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options are the provider's part of the configuration. docs/providers/ssh.md
+// says how hosts are set up for each.
+type Options struct {
+	// Groups maps host groups to what may be asked for there. A name is a word of
+	// lower case, or a pattern *.example.com that stands for every single host
+	// directly below that domain. Required.
+	Groups map[string]Group `json:"groups"`
+	// Commands maps names to commands that a certificate can be held to: action
+	// run.<name>.
+	Commands map[string]string `json:"commands"`
+	// SourceAddress are the CIDR ranges that connections must come from; a group's
+	// own replace them. None = from anywhere.
+	SourceAddress []string `json:"source_address"`
+	// Principals is "group" (default): <login>@<group>, or "login": the login
+	// alone, for hosts without AuthorizedPrincipals; then there is one group.
+	Principals string `json:"principals"`
+	// MaxTTL bounds a certificate's life: 1m to 24h, default 1h.
+	MaxTTL string     `json:"max_ttl"`
+	CA     CAOptions  `json:"ca"`
+	KRL    KRLOptions `json:"krl"`
+	Kill   *Kill      `json:"kill"`
+}
+
+// Group is one group of hosts.
+type Group struct {
+	Logins        []string `json:"logins"` // required: accounts on the hosts
+	SourceAddress []string `json:"source_address"`
+}
+
+// CAOptions say where the CA's key is. By default ebb makes one beside its own
+// signing keys.
+type CAOptions struct {
+	KeyFile string   `json:"key_file"` // OpenSSH private key, Ed25519, mode 0600; nothing rotates by itself then
+	Trusted []string `json:"trusted"`  // with KeyFile: public keys that hosts shall trust besides, one file each
+
+	RotateEvery string `json:"rotate_every"` // without KeyFile; default: never by itself
+	Lead        string `json:"lead"`         // a new key is published so long before it signs; default 24h
+}
+
+// KRLOptions say how hosts learn what is revoked.
+type KRLOptions struct {
+	// Refresh is how often every host fetches the list: 1s to 1h, whole seconds.
+	// Required: it is the bound that ebb promises.
+	Refresh string `json:"refresh"`
+	File    string `json:"file"` // absolute path; kept up to date by this ebb
+	URL     string `json:"url"`  // where hosts fetch the list, for the probe
+}
+
+// Kill is a command that ends open sessions. It is run without a shell.
+type Kill struct {
+	Command []string `json:"command"` // absolute path, then arguments
+	Timeout string   `json:"timeout"` // 1s to 60s, default 10s
+}
+
+// settings are Options that were checked.
+type settings struct {
+	Options
+	sources  []netip.Prefix
+	groups   map[string]group
+	maxTTL   time.Duration
+	refresh  time.Duration
+	rotate   time.Duration
+	lead     time.Duration
+	killTime time.Duration
+}
+
+type group struct {
+	logins  []string
+	sources []netip.Prefix
+}
+
+var (
+	loginForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
+	groupForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	commandForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,27}$`)
+)
+
+const (
+	principalsGroup = "group"
+	principalsLogin = "login"
+
+	// never is a rotation that does not come by itself.
+	never = 100 * 365 * 24 * time.Hour
+	// maxCommand bounds a forced command, which is part of every certificate.
+	maxCommand = 1024
+)
+
+// problems collects what is wrong.
+type problems []error
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
+
+func (o Options) check() (settings, error) {
+	s := settings{Options: o, groups: map[string]group{}}
+	var p problems
+	s.sources = p.prefixes("source_address", o.SourceAddress)
+	if len(o.Groups) == 0 {
+		p.add("groups is empty: name the hosts and the logins that certificates may be for")
+	}
+	for name, g := range o.Groups {
+		s.group(&p, name, g)
+	}
+	for name, c := range o.Commands {
+		if !commandForm.MatchString(name) {
+			p.add("commands: %q is no name: 1 to 28 of a-z 0-9 _ . -, a letter or digit first", name)
+		}
+		if c == "" || len(c) > maxCommand || !printable(c) {
+			p.add("commands, %s: 1 to %d printable ASCII characters are required", name, maxCommand)
+		}
+	}
+	switch o.Principals {
+	case "":
+		s.Principals = principalsGroup
+	case principalsGroup:
+	case principalsLogin:
+		// A bare login is accepted by every host that trusts the CA: it is exact only
+		// where that is one group.
+		if len(o.Groups) != 1 || slices.ContainsFunc(names(o.Groups), isPattern) {
+			p.add("principals: login needs exactly one group, which is no pattern: give each group a provider and so a CA of its own, or use principals: group")
+		}
+	default:
+		p.add(`principals is %q: it must be "group" or "login"`, o.Principals)
+	}
+	s.maxTTL = p.duration("max_ttl", o.MaxTTL, time.Hour, time.Minute, 24*time.Hour)
+	s.authority(&p, o.CA)
+	s.list(&p, o.KRL)
+	if k := o.Kill; k != nil {
+		s.killTime = p.duration("kill.timeout", k.Timeout, 10*time.Second, time.Second, time.Minute)
+		if len(k.Command) == 0 || !filepath.IsAbs(k.Command[0]) {
+			p.add("kill.command must begin with the absolute path of a program")
+		}
+	}
+	return s, errors.Join(p...)
+}
+
+func (s *settings) group(p *problems, name string, g Group) {
+	if !groupForm.MatchString(strings.TrimPrefix(name, "*.")) {
+		p.add("groups: %q is no name: 1 to 63 of a-z 0-9 . -, or such a domain after *.", name)
+	}
+	if len(g.Logins) == 0 {
+		p.add("groups, %s: logins is empty: name the accounts", name)
+	}
+	for _, l := range g.Logins {
+		if !loginForm.MatchString(l) {
+			p.add("groups, %s: %q is no login", name, l)
+		}
+	}
+	sources := s.sources
+	if len(g.SourceAddress) > 0 {
+		sources = p.prefixes("groups, "+name+", source_address", g.SourceAddress)
+	}
+	s.groups[name] = group{logins: g.Logins, sources: sources}
+}
+
+func (s *settings) authority(p *problems, c CAOptions) {
+	if c.KeyFile == "" && len(c.Trusted) > 0 {
+		p.add("ca.trusted needs ca.key_file: the keys that ebb makes are published by themselves")
+	}
+	if c.KeyFile != "" && (c.RotateEvery != "" || c.Lead != "") {
+		p.add("ca.key_file does not rotate by itself: leave out ca.rotate_every and ca.lead")
+	}
+	s.lead = p.duration("ca.lead", c.Lead, 24*time.Hour, time.Second, 30*24*time.Hour)
+	s.rotate = p.duration("ca.rotate_every", c.RotateEvery, never, 2*s.lead, never)
+}
+
+func (s *settings) list(p *problems, k KRLOptions) {
+	if k.Refresh == "" {
+		p.add("krl.refresh is missing: say how often your hosts fetch the revocation list (60s, for example); it is what ebb promises")
+	} else if s.refresh = p.duration("krl.refresh", k.Refresh, 0, time.Second, time.Hour); s.refresh%time.Second != 0 {
+		p.add("krl.refresh must be whole seconds")
+	}
+	if k.File != "" && !filepath.IsAbs(k.File) {
+		p.add("krl.file must be an absolute path")
+	}
+	if k.URL != "" {
+		u, err := url.Parse(k.URL)
+		switch {
+		case err != nil || u.Host == "" || u.User != nil:
+			p.add("krl.url is no URL without credentials")
+		case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+			p.add("krl.url must be https: whoever can change the list on its way can revive what is revoked")
+		}
+	}
+}
+
+func loopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// prefixes reads CIDR ranges. One with bits beyond its mask is refused by sshd
+// together with every certificate that carries it.
+func (p *problems) prefixes(key string, texts []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		switch {
+		case err != nil || prefix.Addr().Zone() != "" || prefix.Addr().Is4In6():
+			p.add("%s: %q is no CIDR range such as 10.0.0.0/8", key, text)
+		case prefix != prefix.Masked():
+			p.add("%s: %q has bits beyond its mask: it must be %s", key, text, prefix.Masked())
+		default:
+			out = append(out, prefix)
+		}
+	}
+	return out
+}
+
+func (p *problems) duration(key, text string, otherwise, least, most time.Duration) time.Duration {
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		p.add("%s is %q: it must be a duration from %s to %s", key, text, least, most)
+		return otherwise
+	}
+	return d
+}
+
+// printable reports whether s is printable ASCII.
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func isPattern(group string) bool { return strings.HasPrefix(group, "*.") }
+
+func names[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

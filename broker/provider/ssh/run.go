@@ -1,0 +1,47 @@
+package ssh
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// fileRound is how often the file is compared with the record: what other
+	// replicas revoke, and what somebody else did to the file.
+	fileRound = 5 * time.Second
+	// keyRound is how often the CA's keys are looked after.
+	keyRound = time.Minute
+)
+
+// Run looks after what nobody asks for, until ctx is done: the file, at once and
+// then regularly, and the CA's keys. Failures are logged and tried again; what
+// was published stays.
+func (d *Driver) Run(ctx context.Context) error {
+	files, keys := time.NewTicker(fileRound), time.NewTicker(keyRound)
+	defer files.Stop()
+	defer keys.Stop()
+	d.keepFile(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-files.C:
+			d.keepFile(ctx)
+		case <-keys.C:
+			if err := d.ca.maintain(d.cfg.Now()); err != nil {
+				d.cfg.Logger.ErrorContext(ctx, "the keys of an SSH CA could not be looked after; the ones in force stay", "provider", d.cfg.Name, "error", err)
+			}
+		}
+	}
+}
+
+func (d *Driver) keepFile(ctx context.Context) {
+	if d.file == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, fileRound)
+	defer cancel()
+	if err := d.file.push(ctx, d.KRL); err != nil && ctx.Err() == nil {
+		d.cfg.Logger.ErrorContext(ctx, "the SSH revocation list could not be written; hosts go on with what they have", "provider", d.cfg.Name, "error", err)
+	}
+}

@@ -108,6 +108,8 @@ type LeaseFilter struct {
 	From, To time.Time // issued in [From, To)
 	Now      time.Time // "expired" is relative to it; required
 	Page     Page
+
+	ExpiresAfter time.Time // expires, or expired, after it
 }
 
 // EntryFilter selects audit entries.

@@ -2,7 +2,7 @@
 // credential: a grant goes in, a credential comes out.
 //
 //	provider.go  Driver (Check, Mint, Revoke, Traits), Grant, Credential, Target, and
-//	             the optional capabilities Injector, Prober, Lister and Checker
+//	             the optional capabilities Injector, Prober, Lister, Runner and Checker
 //	errors.go    what Mint and Check may say: unsupported, refused, busy
 //	options.go   the config part of a provider, and files that hold secrets
 //	http.go      a client for APIs: no redirect, in time, no half answers

@@ -141,6 +141,13 @@ type Lister interface {
 	List(ctx context.Context, instance string, yield func(Target) error) error
 }
 
+// Runner is implemented by drivers that look after something while ebb runs: a
+// file that hosts read, keys that rotate. Run returns nil when ctx is done, and an
+// error only when ebb cannot go on; what fails it logs and tries again.
+type Runner interface {
+	Run(context.Context) error
+}
+
 // Checker is implemented by drivers that can say what is wrong with their set-up
 // at the provider without minting: `ebb providers check` calls it first.
 type Checker interface {

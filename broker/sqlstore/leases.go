@@ -80,6 +80,9 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	if !f.To.IsZero() {
 		w.add("l.issued_at < ?", millis(f.To))
 	}
+	if !f.ExpiresAfter.IsZero() {
+		w.add("l.expires_at > ?", millis(f.ExpiresAfter))
+	}
 	if f.State != "" {
 		if err := s.byState(ctx, &w, f); err != nil {
 			return nil, fmt.Errorf("leases: %w", s.engine.explain(err))

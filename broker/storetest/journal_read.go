@@ -82,6 +82,7 @@ func leaseFilters(t *journalTest) {
 		l := Lease([]string{a.ID, b.ID}[i%2])
 		l.Owner, l.Provider = fmt.Sprint("owner", i%3), fmt.Sprint("p", i/3)
 		l.IssuedAt = Epoch.Add(time.Duration(i) * time.Second)
+		l.ExpiresAt = Epoch.Add(time.Hour + time.Duration(i)*time.Second)
 		ids = append(ids, t.issue(l).ID)
 	}
 	pick := func(n ...int) []string {
@@ -104,6 +105,8 @@ func leaseFilters(t *journalTest) {
 		"from":     {broker.LeaseFilter{From: Epoch.Add(4 * time.Second)}, pick(4, 5)},
 		"to":       {broker.LeaseFilter{To: Epoch.Add(2 * time.Second)}, pick(0, 1)},
 		"between":  {broker.LeaseFilter{From: Epoch.Add(time.Second), To: Epoch.Add(3 * time.Second), State: broker.LeaseLive}, pick(1, 2)},
+		"expires":  {broker.LeaseFilter{ExpiresAfter: Epoch.Add(time.Hour + 3*time.Second)}, pick(4, 5)},
+		"expired":  {broker.LeaseFilter{ExpiresAfter: Epoch.Add(time.Hour), Now: Epoch.Add(2 * time.Hour), Provider: "p0"}, pick(1, 2)},
 		"together": {broker.LeaseFilter{TaskID: b.ID, Provider: "p1", State: broker.LeaseLive}, pick(3, 5)},
 		"nothing":  {broker.LeaseFilter{State: "gone"}, pick()},
 	} {

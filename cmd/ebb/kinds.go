@@ -57,9 +57,10 @@ func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Led
 // localProvider is what an ebb without configured providers mints with.
 const localProvider = "local"
 
-// openProviders makes the configured providers, all problems at once.
-func openProviders(c config.Config, issuer string, ring *keys.Ring) (map[string]broker.Provider, error) {
-	list := c.Providers
+// openProviders makes the configured providers, all problems at once. A nil
+// journal means that they are only checked: no key is made.
+func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Journal) (map[string]broker.Provider, error) {
+	list := s.Providers
 	if len(list) == 0 {
 		list = []config.Provider{{Name: localProvider, Kind: "jwt", Resource: issuer + "/local"}}
 	}
@@ -75,7 +76,11 @@ func openProviders(c config.Config, issuer string, ring *keys.Ring) (map[string]
 				return nil, fmt.Errorf("config of provider %s: %w", p.Name, err)
 			}
 		}
-		driver, err := providers.New(p.Kind, providers.Env{Name: p.Name, Issuer: issuer, Keys: ring}, options)
+		env := providers.Env{Name: p.Name, Issuer: issuer, Keys: ring, Logger: s.Log}
+		if journal != nil {
+			env.Dir, env.Ended = sshDir(s.Config, p.Name), endedOf(journal, p.Name)
+		}
+		driver, err := providers.New(p.Kind, env, options)
 		if err != nil {
 			ps = append(ps, config.Problem{Key: "providers, " + p.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(providers.Kinds(), ", ")})
 			continue
@@ -97,8 +102,9 @@ func kindProblems(c config.Config) (config.Problems, error) {
 	}
 	ledger := memstore.New(memstore.Config{})
 	issuer := cmp.Or(c.PublicURL, defaultURL)
-	_, aerr := openAttestors(settings{Config: c, Log: slog.New(slog.DiscardHandler)}, issuer, ring, ledger)
-	_, perr := openProviders(c, issuer, ring)
+	check := settings{Config: c, Log: slog.New(slog.DiscardHandler)}
+	_, aerr := openAttestors(check, issuer, ring, ledger)
+	_, perr := openProviders(check, issuer, ring, nil)
 	var ps config.Problems
 	for _, err := range []error{aerr, perr} {
 		if more, ok := errors.AsType[config.Problems](err); ok {

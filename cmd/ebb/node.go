@@ -35,6 +35,9 @@ func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
 	go func() { done <- n.broker.Run(work) }()
 	g.Go(func() error { return n.keepKeys(running) })
 	g.Go(func() error { return n.policies.watch(running, policyRound, reload) })
+	for _, r := range n.runners {
+		g.Go(func() error { return r.Run(running) })
+	}
 	g.Go(func() error {
 		<-running.Done()
 		return n.shutdown(context.WithoutCancel(ctx))

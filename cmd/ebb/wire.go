@@ -19,6 +19,7 @@ import (
 	"ebb/attest/dpop"
 	"ebb/broker"
 	"ebb/broker/keys"
+	"ebb/broker/provider"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web"
 	"ebb/web/api"
@@ -49,6 +50,8 @@ type node struct {
 	broker   *broker.Broker
 	dir      *keys.Dir
 	policies *policies
+	ssh      api.SSHHosts      // nil = no SSH provider
+	runners  []provider.Runner // providers that look after something
 	closers  []func() error
 }
 
@@ -120,9 +123,15 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	if err != nil {
 		return err
 	}
-	providers, err := openProviders(s.Config, n.url, ring)
+	providers, err := openProviders(s, n.url, ring, journal)
 	if err != nil {
 		return err
+	}
+	n.ssh = sshOf(providers)
+	for _, p := range providers {
+		if r, ok := p.Driver.(provider.Runner); ok {
+			n.runners = append(n.runners, r)
+		}
 	}
 	people, err := principals(s)
 	if err != nil {
@@ -147,7 +156,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.ClientCA != "", Policies: n.policies.files})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.ClientCA != "", Policies: n.policies.files, SSH: n.ssh})
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ type Config struct {
 	KeyMaxAge  time.Duration       // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
 	FeedMaxAge time.Duration       // how stale a follower of the revocation feed may be; 0 = 60 s
 	Policies   func() []PolicyFile // the policy files in force, for GET /v1/policy; nil = none are shown
+	SSH        SSHHosts            // what hosts fetch; nil = there is no SSH provider
 	Now        func() time.Time    // nil = time.Now
 }
 
@@ -133,6 +134,8 @@ func (a *API) v1() []route {
 		{get, "/v1/audit", below, a.audit},
 		{get, "/v1/audit/checkpoints", below, call(a, http.StatusOK, a.checkpoints)},
 		{get, "/v1/revocations", below, call(a, http.StatusOK, a.revocations)},
+		{get, "/v1/ssh/ca", below, a.sshCA},
+		{get, "/v1/ssh/krl", below, a.sshKRL},
 		{post, "/v1/policy/explain", below, call(a, http.StatusOK, a.explain)},
 		{get, "/v1/policy", below, call(a, http.StatusOK, a.policy)},
 	}

@@ -16,6 +16,7 @@
 //	v1.go          who calls /v1; query.go its query strings and pages
 //	tasks.go enroll.go requests.go leases.go audit.go feed.go policy.go
 //	               /v1, one file per noun
+//	ssh.go         what SSH hosts fetch: CA keys and the revocation list
 //	health.go      /livez, /readyz, /metrics
 //	openapi.go     the document openapi.yaml, served and compared with the routes
 //

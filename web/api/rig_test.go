@@ -54,6 +54,7 @@ type options struct {
 	proxies []string
 	loose   bool // do not compare answers with the API document
 	body    int64
+	ssh     api.SSHHosts
 }
 
 // TestMain teaches the validator the one media type it does not know.
@@ -110,7 +111,7 @@ func (r *rig) serve(t testing.TB, o options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now,
+	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh,
 		Policies: func() []api.PolicyFile {
 			return []api.PolicyFile{{Name: "starter.cedar", Text: "permit(principal, action, resource);"}}
 		}})

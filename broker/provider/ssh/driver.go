@@ -17,7 +17,7 @@ import (
 
 // Format is the issued_token_type (RFC 8693 section 3) of a certificate: the
 // token is one line of authorized_keys, to be saved as <key>-cert.pub.
-const Format = "urn:ebb:params:oauth:token-type:ssh-certificate"
+const Format = "urn:ebb:token-type:ssh-certificate"
 
 // Config of a driver.
 type Config struct {
@@ -48,6 +48,7 @@ var (
 	_ provider.Driver  = (*Driver)(nil)
 	_ provider.Prober  = (*Driver)(nil)
 	_ provider.Checker = (*Driver)(nil)
+	_ provider.Runner  = (*Driver)(nil)
 )
 
 // New makes a driver; every problem of the options is reported at once. It makes

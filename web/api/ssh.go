@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+)
+
+// SSHHosts is what hosts fetch that trust an SSH CA of ebb's. Errors are
+// *broker.Error. What is returned is public.
+type SSHHosts interface {
+	// Authorities are the CA keys of a provider, a TrustedUserCAKeys file; "" = of
+	// the only one.
+	Authorities(provider string) ([]byte, error)
+	// KRL is the revocation list of a provider (OpenSSH PROTOCOL.krl); "" = of all.
+	KRL(ctx context.Context, provider string) ([]byte, error)
+}
+
+// sshCA and sshKRL need no credentials: hosts have none of ebb's, and both are
+// public by nature.
+func (a *API) sshCA(c echo.Context) error {
+	return a.forHosts(c, "text/plain; charset=utf-8", func(name string) ([]byte, error) { return a.cfg.SSH.Authorities(name) })
+}
+
+func (a *API) sshKRL(c echo.Context) error {
+	return a.forHosts(c, "application/octet-stream", func(name string) ([]byte, error) { return a.cfg.SSH.KRL(c.Request().Context(), name) })
+}
+
+// forHosts answers with a validator, so that asking often costs little. A cache
+// may keep the answer but has to ask each time: a list that is a minute old lets
+// in what was revoked within it.
+func (a *API) forHosts(c echo.Context, contentType string, get func(provider string) ([]byte, error)) error {
+	q := readQuery(c)
+	name := q.text("provider")
+	if err := q.done(); err != nil {
+		return err
+	}
+	if a.cfg.SSH == nil {
+		return broker.E(broker.NotFound, "There is no SSH provider.", nil)
+	}
+	body, err := get(name)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(body)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	h := c.Response().Header()
+	h.Set("Cache-Control", "public, no-cache")
+	h.Set("ETag", tag)
+	if c.Request().Header.Get("If-None-Match") == tag {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.Blob(http.StatusOK, contentType, body)
+}

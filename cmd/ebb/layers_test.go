@@ -45,7 +45,7 @@ var fences = map[string][]string{
 	"github.com/jackc/pgx":           {"ebb/broker/sqlstore", "ebb/broker/storetest", "ebb/broker/provider/postgres"},
 	"modernc.org/sqlite":             {"ebb/broker/sqlstore"},
 	"github.com/golang-jwt":          {"ebb/attest/jose"},
-	"golang.org/x/crypto":            {"ebb/broker/provider/ssh", "ebb/cmd/ebb/internal/demo"},
+	"golang.org/x/crypto/ssh":        {"ebb/broker/provider/ssh", "ebb/cmd/ebb/internal/demo"},
 	"github.com/go-jose":             {"ebb/attest/jose"},
 	"github.com/cedar-policy":        {"ebb/scopes/policy"},
 	"github.com/spf13/cobra":         {"ebb/cmd/ebb"},

@@ -157,7 +157,7 @@ func (b *Broker) completion(ctx context.Context, taskID string, counts Counts, a
 	}
 	return Completion{
 		Task: t, Already: already, Revoked: counts.Live, AlreadyExpired: counts.Expired, Withdrawn: withdrawn,
-		Credentials: leases, Upstream: []Upstream{},
+		Credentials: leases,
 	}, nil
 }
 

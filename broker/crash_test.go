@@ -66,6 +66,11 @@ func (f failingLedger) Status(ctx context.Context, task, lease string, now time.
 func (f failingLedger) Check(ctx context.Context) error { return f.Ledger.Check(ctx) }
 func (f failingLedger) Close() error                    { return nil }
 
+// A value is taken from the ledger, what is owed from the journal.
+func (f failingLedger) Take(ctx context.Context, key string) (string, error) {
+	return f.Ledger.Take(ctx, key)
+}
+
 type failingJournal struct{ *failing }
 
 func (f failingJournal) Append(ctx context.Context, r broker.Record) error {
@@ -84,6 +89,13 @@ func (f failingJournal) Tasks(ctx context.Context, q broker.TaskFilter) ([]broke
 		return nil, errDown
 	}
 	return f.Journal.Tasks(ctx, q)
+}
+
+func (f failingJournal) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
+	if f.journal.Load() {
+		return nil, errDown
+	}
+	return f.Journal.Take(ctx, provider, now, hold, n)
 }
 
 func breakable(t *testing.T) (*brokertest.Env, *failing) {

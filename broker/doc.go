@@ -3,7 +3,9 @@
 // Redis, no HTTP and no SDK; it names what it needs of them:
 //
 //	ledger.go   Ledger: what is true now (Redis, or memory)
-//	journal.go  Journal and Desk: what outlives the process (PostgreSQL, SQLite)
+//	journal.go  Journal and Desk: what outlives the process (PostgreSQL, SQLite);
+//	            Lane: what is owed at providers
+//	seal.go     Sealer: revocation handles at rest
 //	task.go lease.go request.go service.go   the nouns; ids.go their ids
 //	errors.go   Kind, Error and the sentinels of the stores
 //	broker.go   Config, New, and the Broker that all of the below belong to

@@ -46,6 +46,7 @@ var (
 	ErrLost       = errors.New("ledger lost data since marked") // see Guard
 	ErrExists     = errors.New("already exists")                //
 	ErrOutranked  = errors.New("an operator did that")          // only an operator undoes it
+	ErrOwed       = errors.New("its end is owed at a provider") // only the lane can say how it ended
 )
 
 // Error is the only error the broker's methods return to a caller: a kind, a

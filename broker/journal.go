@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ebb/broker/audit"
+	"ebb/broker/provider"
 )
 
 // Journal is what outlives the process: tasks, leases and the audit chain. One
@@ -23,6 +24,54 @@ type Journal interface {
 	Tasks(ctx context.Context, f TaskFilter) ([]Task, error)
 	Leases(ctx context.Context, f LeaseFilter) ([]Lease, error)
 	Audit
+	Lane
+}
+
+// Lane is the durable queue of what is owed at providers. Replicas share it: a
+// claim is fenced, so that of two that work on one lease only the later is heard.
+//
+// A lease with an Upstream is in the lane as long as its NextAt is set, which is as
+// long as it is in no final state: an intent from the moment at which its mint must
+// have ended, a live lease from its expiry at the latest, a revoking one from its
+// next attempt. MoveTask to closed moves every intent and live lease with an
+// Upstream of its task to revoking in the same unit, with NextAt = the end's
+// moment, RevokedAt, RevokedBy and Cause of it; claims stay as they are. No intent
+// is issued to a closed task, so that none slips past that.
+//
+// RevokedAt is never after the expiry: when a lease is found or ended later than
+// that, it had its whole time.
+type Lane interface {
+	// Take claims up to n (1..1000) leases of a provider whose NextAt is not after
+	// now and whose claim, if there was one, has ended; each claim holds until
+	// hold. None means that none is due. Tasks take turns, so that one that owes
+	// thousands does not hold up one that owes one. Among those of one task the
+	// oldest NextAt is first. An error leaves at most claims that end by
+	// themselves.
+	Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]Claimed, error)
+	// Owing sums up what Take could claim now or later, by provider and in the
+	// order of their names: live leases before their expiry are not in it.
+	Owing(ctx context.Context, now time.Time) ([]Owing, error)
+	// Sealed returns up to n (1..1000) leases, in the order of their ids and after
+	// the id given ("" = from the first), that are not in a final state and whose
+	// handle was not sealed by this key: rotation seals them again (ResealLease).
+	Sealed(ctx context.Context, notBy, after string, n int) ([]Lease, error)
+}
+
+// Claimed is a lease that the caller may work on until its claim ends. Its State is
+// what is recorded, not what is derived: live after its expiry means that its end is
+// still to be written down.
+type Claimed struct {
+	Lease
+	Fence int64 // higher with each claim of this lease
+}
+
+// Owing is what is owed at one provider.
+type Owing struct {
+	Provider string
+	Intents  int       // without an outcome, and due
+	Revoking int       // live ones after their expiry too
+	Oldest   time.Time // since when the oldest of them is owed: its RevokedAt, or for an intent its IssuedAt
+	NextAt   time.Time // the earliest NextAt among them
 }
 
 // Audit reads the record.
@@ -43,8 +92,10 @@ type Record struct {
 	OpenLimit   int        // ErrCap when the runner of OpenTask has as many that are not closed; 0 = no limit. Replicas may together exceed it by what they open at the same moment
 	MoveTask    *TaskMove  // compare-and-swap; ErrDone when the task is closed, ErrNotFound, ErrOutranked
 	BindSandbox *SandboxOf // compare-and-swap: only when none is bound; ErrDone
-	IssueLease  *Lease     // insert; ErrExists, ErrTaskClosed unless its task is there and not closed
-	EndLease    *LeaseEnd  // compare-and-swap: only from intent, live, revoking; ErrDone, ErrNotFound
+	IssueLease  *Lease     // insert; ErrExists, ErrTaskClosed unless its task is there and not closed. With an Upstream: see there
+	SettleLease *LeaseMove // compare-and-swap on the fence; ErrDone, ErrTaskClosed, ErrNotFound. Alone but for Entries
+	ResealLease *LeaseSeal // compare-and-swap on the handle; ErrDone, ErrNotFound
+	EndLease    *LeaseEnd  // compare-and-swap: only from intent, live, revoking; ErrDone, ErrNotFound, ErrOwed
 	Entries     []audit.Entry
 }
 
@@ -68,13 +119,55 @@ type SandboxOf struct {
 }
 
 // LeaseEnd ends one lease. When it is revoked, or to be, then so are in the same
-// unit those that were narrowed from it, at any depth, as far as they have not ended.
+// unit those that were narrowed from it, at any depth, as far as they have not
+// ended: own tokens are revoked, those with an Upstream revoking.
+//
+// Of a lease with an Upstream only the lane says how it ended, so that there
+// LeaseEnd knows two states (ErrOwed for the others): revoking makes At its NextAt,
+// again when it is revoking already; and unconfirmed is a person's word, with
+// ProofForced, that ends the claim of whoever works on it.
 type LeaseEnd struct {
 	ID    string
 	State LeaseState
 	By    string
 	Cause Cause
 	At    time.Time
+}
+
+// LeaseMove is what came of a step at a provider. It holds only while the claim
+// with this fence does (ErrDone when there is a later one, or the lease is in a
+// final state); with it the claim ends, unless Hold is set. To repeat it is safe
+// until somebody else claims the lease.
+//
+// One race is decided here: a lease can only become or stay an intent or live when
+// it is not revoking. When it is, because its task or it was ended meanwhile, then
+// everything but the state is written, NextAt becomes At, and the unit, of which
+// nothing else is written, fails with nothing but ErrTaskClosed, which means
+// "saved, but it must die". A live lease never goes back to an intent (ErrDone).
+type LeaseMove struct {
+	ID    string
+	Fence int64
+	State LeaseState // intent (a handle is saved), live, revoking, or final
+	At    time.Time
+	Hold  time.Time // zero = give the claim back
+	// RevokedAt, RevokedBy and Cause are written once, when the lease leaves live
+	// or intent for good. RevokedAt is At, or its expiry when that was earlier.
+	By    string
+	Cause Cause
+	// What the provider said. Class and ExpiresAt: "" and zero = as they were; an
+	// expiry never moves to a later time.
+	Class     provider.Class
+	ExpiresAt time.Time
+	// Upstream replaces what was known; an empty Handle leaves the stored one. In a
+	// final state it needs a Proof and its NextAt is not looked at; in the others it
+	// needs a NextAt, which for a live lease becomes its expiry when that is earlier.
+	Upstream Upstream
+}
+
+// LeaseSeal replaces a sealed handle by the same handle under another key. It
+// needs no claim: it holds only while the handle is From (ErrDone).
+type LeaseSeal struct {
+	ID, From, To string
 }
 
 // Page is a cursor over ids, which sort by time of creation.

@@ -11,14 +11,19 @@ import (
 // LeaseState is where a credential is in its life. One column says it.
 type LeaseState string
 
-// Lease states.
+// Lease states. An own token knows live, revoked and expired; a credential of a
+// third party goes
+//
+//	intent -> live -> revoking -> revoked | expired | unconfirmed
+//
+// and may leave out live. Nothing leaves one of the last three.
 const (
 	LeaseIntent      LeaseState = "intent"      // recorded, provider not yet known to have minted
 	LeaseLive        LeaseState = "live"        //
-	LeaseRevoking    LeaseState = "revoking"    // refused here, revocation owed at the provider
-	LeaseRevoked     LeaseState = "revoked"     //
-	LeaseExpired     LeaseState = "expired"     //
-	LeaseUnconfirmed LeaseState = "unconfirmed" // own expiry passed before the provider confirmed
+	LeaseRevoking    LeaseState = "revoking"    // refused here, its end is owed at the provider
+	LeaseRevoked     LeaseState = "revoked"     // taken back before its time
+	LeaseExpired     LeaseState = "expired"     // it had its whole time
+	LeaseUnconfirmed LeaseState = "unconfirmed" // the provider never confirmed; its own expiry passed, or a person forced it
 )
 
 // Lease is one credential on the record. Its id is the jti of an own token.
@@ -49,7 +54,43 @@ type Lease struct {
 	RevokedAt time.Time  `json:"revoked_at,omitzero"` // refused here since
 	RevokedBy string     `json:"revoked_by,omitempty"`
 	Cause     Cause      `json:"cause,omitempty"`
+
+	Upstream *Upstream `json:"upstream,omitempty"` // nil for own tokens
 }
+
+// Upstream is what is known of a lease's credential at a third party. RevokedAt
+// of the lease says since when ebb refuses it; DeadAt, since when it is known to be
+// dead there. Neither is ever claimed for the other.
+//
+// A lease with one is issued as an intent, to a task that is not closed, and begins
+// as claimed with fence 1 until NextAt. A live one reads as revoking from its expiry
+// on, never as expired: refused here, its end owed.
+type Upstream struct {
+	Bound      Seconds   `json:"revocation_bound,omitempty"` // class eventual: refused at most so long after AcceptedAt
+	DiesAt     time.Time `json:"dies_at,omitzero"`           // refused by the provider by itself; zero = never
+	AcceptedAt time.Time `json:"accepted_at,omitzero"`       // the provider took the revocation
+	DeadAt     time.Time `json:"dead_at,omitzero"`           // dead at the provider since, at the latest
+	Proof      Proof     `json:"proof,omitempty"`            // how DeadAt is known
+	ProbedAt   time.Time `json:"probed_at,omitzero"`         // last use that was expected to be refused
+	Attempts   int       `json:"attempts"`                   // at its end, so far
+	NextAt     time.Time `json:"next_attempt_at,omitzero"`   // when the lane looks at it again; zero = never
+	LastError  string    `json:"last_error,omitempty"`       // of the last attempt: a sentence without secrets
+	Handle     string    `json:"-"`                          // sealed; "" = none. Only Take and Sealed read it
+}
+
+// Proof is how the broker knows that a credential is dead at its provider, from
+// the strongest to the weakest.
+type Proof string
+
+// Proofs.
+const (
+	ProofProbed    Proof = "probed"    // it was used after its end, and refused
+	ProofConfirmed Proof = "confirmed" // the provider says so
+	ProofBound     Proof = "bound"     // confirmed, and the bound of its class has passed
+	ProofExpired   Proof = "expired"   // its own expiry has passed
+	ProofNever     Proof = "never"     // the provider says that it was never minted
+	ProofForced    Proof = "forced"    // a person said so
+)
 
 // Facts is the canonical (RFC 8785) JSON of what an approver decides on.
 type Facts = json.RawMessage

@@ -126,20 +126,17 @@ type Revoker struct {
 
 // Completion is the outcome of a task's end: nothing of it is alive.
 type Completion struct {
-	Task           Task       `json:"task"`
-	Already        bool       `json:"already_complete"` // an earlier call ended it
-	Revoked        int        `json:"revoked"`          // were live at that moment
-	AlreadyExpired int        `json:"already_expired"`
-	Withdrawn      int        `json:"withdrawn_pending"`
-	Credentials    []Lease    `json:"credentials"` // newest first, at most 100; the rest at /v1/leases?task_id=
-	Upstream       []Upstream `json:"upstream"`    // third-party credentials
-}
-
-// Upstream is the outcome at a third party.
-type Upstream struct {
-	LeaseID  string `json:"lease_id"`
-	Provider string `json:"provider"`
-	Result   string `json:"result"` // revoked, expired, owed
+	Task           Task    `json:"task"`
+	Already        bool    `json:"already_complete"` // an earlier call ended it
+	Revoked        int     `json:"revoked"`          // were live at that moment
+	AlreadyExpired int     `json:"already_expired"`
+	Withdrawn      int     `json:"withdrawn_pending"`
+	Credentials    []Lease `json:"credentials"` // newest first, at most 100; the rest at /v1/leases?task_id=
+	// Owed is how many third-party credentials are not yet known to be dead: they
+	// are refused by everything of ebb's, and the lane works on them.
+	Owed int `json:"owed"`
+	// Receipt says the same of each of them, signed (JWS, RFC 7515); "" without any.
+	Receipt string `json:"receipt,omitempty"`
 }
 
 // Introspection is the RFC 7662 answer; the zero value is inactive.

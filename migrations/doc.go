@@ -3,14 +3,15 @@
 // released file never changes (a test holds their hashes), a change of the
 // schema is a new file, and the code of one release runs before and after it.
 //
-//	0001_journal.sql  tasks, leases, requests, votes, audit entries, checkpoints
-//	0002_sealing.sql  data keys that seal handles
-//	0003_lineage.sql  what a credential was narrowed from, who paused a task
-//	files.go          the embedded files, in order, with their checksums
-//	apply.go          Apply: one transaction per file, safe for replicas that
-//	                  start together
-//	status.go         Status, and the judgement of what a database holds
-//	dialect.go        what PostgreSQL and SQLite do not say in the same words
+//	0001_journal.sql   tasks, leases, requests, votes, audit entries, checkpoints
+//	0002_sealing.sql   data keys that seal handles
+//	0003_lineage.sql   what a credential was narrowed from, who paused a task
+//	0004_upstream.sql  what is owed at providers
+//	files.go           the embedded files, in order, with their checksums
+//	apply.go           Apply: one transaction per file, safe for replicas that
+//	                   start together
+//	status.go          Status, and the judgement of what a database holds
+//	dialect.go         what PostgreSQL and SQLite do not say in the same words
 //
 // One text serves both engines (PostgreSQL from 14, SQLite from 3.35): times
 // are BIGINT milliseconds since 1970 UTC with 0 for "not", JSON is TEXT, flags

@@ -145,7 +145,11 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 		return err
 	}
 	for _, u := range units {
-		u.done <- refused[u]
+		if err := refused[u]; err != nil {
+			u.done <- err
+		} else {
+			u.done <- u.answer
+		}
 	}
 	return nil
 }

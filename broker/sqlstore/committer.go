@@ -29,10 +29,12 @@ const (
 // unit is one durable unit on its way through the committer.
 type unit struct {
 	// work runs compare-and-swaps. It may run again after a rollback, and it
-	// refuses before it writes. It may choose the lease and entries.
+	// refuses before it writes. It may choose the lease and entries, and an answer
+	// other than success for what it wrote.
 	work    func(ctx context.Context, s *session, u *unit) error
 	lease   *broker.Lease
 	entries []audit.Entry
+	answer  error
 
 	place atomic.Int32
 	done  chan error

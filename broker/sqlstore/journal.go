@@ -30,17 +30,19 @@ func (s *Store) Append(ctx context.Context, r broker.Record) error {
 
 // newUnit checks a record before it can get in the way of others.
 func newUnit(r broker.Record) (*unit, error) {
-	u := &unit{lease: r.IssueLease}
-	if r.IssueLease != nil {
-		if err := checkLease(r.IssueLease); err != nil {
-			return nil, err
-		}
+	if r.SettleLease != nil {
+		work, err := settleLease(r)
+		return &unit{work: work}, err
 	}
+	u := &unit{}
 	var err error
+	if u.lease, err = ownLease(r); err != nil {
+		return nil, err
+	}
 	if u.entries, err = draft(r.Entries); err != nil {
 		return nil, err
 	}
-	if r.OpenTask == nil && r.MoveTask == nil && r.BindSandbox == nil && r.EndLease == nil {
+	if r.OpenTask == nil && r.MoveTask == nil && r.BindSandbox == nil && r.ResealLease == nil && r.EndLease == nil && r.IssueLease == u.lease {
 		if u.lease == nil && len(u.entries) == 0 {
 			return nil, errors.New("the record is empty")
 		}
@@ -52,6 +54,18 @@ func newUnit(r broker.Record) (*unit, error) {
 	}
 	u.work = func(ctx context.Context, s *session, _ *unit) error { return work(ctx, s) }
 	return u, nil
+}
+
+// ownLease checks the lease that a record issues and returns it when it is one of an
+// own token, which is inserted together with those of the rest of the batch.
+func ownLease(r broker.Record) (*broker.Lease, error) {
+	if r.IssueLease == nil {
+		return nil, nil
+	}
+	if err := checkLease(r.IssueLease); err != nil || r.IssueLease.Upstream != nil {
+		return nil, err
+	}
+	return r.IssueLease, nil
 }
 
 func draft(entries []audit.Entry) ([]audit.Entry, error) {

@@ -24,11 +24,17 @@ const (
 	ended = "(SELECT nullif(t.closed_at, 0) FROM tasks t WHERE t.id = l.task_id)"
 )
 
+// leaseFields are the columns of lease l.
+var leaseFields = "l." + strings.ReplaceAll(leaseColumns, ", ", ", l.")
+
 // leaseState derives the state at the moment of its one parameter; ended is when
-// the task was closed. Only live rows are derived: an intent or a revocation that
-// is owed to a provider is settled by what the provider says, never by the clock.
-func leaseState(ended string) string {
-	return "CASE WHEN l.state <> 'live' THEN l.state WHEN " + ended + " < l.expires_at THEN 'revoked' WHEN l.expires_at <= ? THEN 'expired' ELSE 'live' END"
+// the task was closed, owed whether the lease is at a third party. Only live rows
+// are derived: an intent or a revocation that is owed to a provider is settled by
+// what the provider says, never by the clock, which makes it owed at most.
+func leaseState(ended, owed string) string {
+	return "CASE WHEN l.state <> 'live' THEN l.state " +
+		"WHEN " + ended + " < l.expires_at THEN CASE WHEN " + owed + " THEN 'revoking' ELSE 'revoked' END " +
+		"WHEN l.expires_at <= ? THEN CASE WHEN " + owed + " THEN 'revoking' ELSE 'expired' END ELSE 'live' END"
 }
 
 // leaseRow is one row of insertLease. Its task is looked up: a task that is closed
@@ -95,10 +101,10 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", err)
 	}
-	text := "SELECT l." + strings.ReplaceAll(leaseColumns, ", ", ", l.") + ", " + leaseState("nullif(t.closed_at, 0)") +
-		", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, '') " +
-		"FROM (SELECT " + leaseColumns + " FROM leases l" + w.String() + order + limit + ") l " +
-		"LEFT JOIN tasks t ON t.id = l.task_id" + order
+	text := "SELECT " + leaseFields + ", " + leaseState("nullif(t.closed_at, 0)", "u.fence > 0") +
+		", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, ''), " + upstreamFields +
+		" FROM (SELECT " + leaseColumns + " FROM leases l" + w.String() + order + limit + ") l " +
+		"LEFT JOIN tasks t ON t.id = l.task_id LEFT JOIN upstream_leases u ON u.lease_id = l.id" + order
 	out, err := collect(ctx, s.engine.read(), text, append([]any{now}, w.args...), scanLease)
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
@@ -110,10 +116,13 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 // listings that a start needs, how to find the few among the many.
 func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) error {
 	now := millis(f.Now)
-	w.add("("+leaseState(ended)+") = ?", now, string(f.State))
+	w.add("("+leaseState(ended, "EXISTS (SELECT 1 FROM upstream_leases u WHERE u.lease_id = l.id)")+") = ?", now, string(f.State))
 	switch f.State {
-	case broker.LeaseIntent, broker.LeaseRevoking:
+	case broker.LeaseIntent:
 		w.add("l.state IN ('intent', 'revoking')") // the partial index
+	case broker.LeaseRevoking:
+		// The partial index, and live ones at third parties, whose time may be over.
+		w.add("l.id IN (SELECT o.id FROM leases o WHERE o.state IN ('intent', 'revoking') UNION ALL SELECT u.lease_id FROM upstream_leases u WHERE u.next_at > 0)")
 	case broker.LeaseLive:
 		if f.Page.After == "" && !f.Page.Desc {
 			// Skip everything that expired before the first that did not: ids sort by time.
@@ -132,25 +141,36 @@ func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) err
 }
 
 func scanLease(row scan) (broker.Lease, error) {
-	var l broker.Lease
+	l, _, err := scanLeaseRow(row)
+	return l, err
+}
+
+// scanLeaseRow reads a lease, and whatever more the query has at its end; fence is
+// that of a lease at a third party.
+func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error) {
 	var scope string
 	var issued, expires, revoked, closed int64
 	var derived broker.LeaseState
 	var closedBy string
 	var cause broker.Cause
-	err := row(&l.ID, &l.TaskID, &l.Sandbox, &l.Owner, &l.Provider, &scope, &l.Resource, &l.Binding.JKT, &l.Binding.X5T, &l.Class, &l.RequestID, &l.Rule, &l.Tool,
-		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &l.ParentID, &derived, &closed, &closedBy, &cause)
-	if err != nil {
-		return l, err
+	var up upstreamRow
+	dest := []any{&l.ID, &l.TaskID, &l.Sandbox, &l.Owner, &l.Provider, &scope, &l.Resource, &l.Binding.JKT, &l.Binding.X5T, &l.Class, &l.RequestID, &l.Rule, &l.Tool,
+		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &l.ParentID, &derived, &closed, &closedBy, &cause}
+	if err := row(append(append(dest, up.dest()...), more...)...); err != nil {
+		return l, 0, err
 	}
 	l.IssuedAt, l.ExpiresAt, l.RevokedAt = fromMillis(issued), fromMillis(expires), fromMillis(revoked)
-	if derived == broker.LeaseRevoked && l.State == broker.LeaseLive {
-		// A lease that lost the race against the end of its task was never valid.
-		l.RevokedAt, l.RevokedBy, l.Cause = fromMillis(max(closed, issued)), closedBy, cause
+	l.Upstream = up.upstream()
+	if l.State == broker.LeaseLive && (derived == broker.LeaseRevoked || derived == broker.LeaseRevoking) {
+		l.RevokedAt = l.ExpiresAt
+		if closed > 0 && closed < expires {
+			// A lease that lost the race against the end of its task was never valid.
+			l.RevokedAt, l.RevokedBy, l.Cause = fromMillis(max(closed, issued)), closedBy, cause
+		}
 	}
 	l.State = derived
 	if l.Scopes, err = scopes.ParseSet(scope); err != nil {
-		return l, fmt.Errorf("lease %s: the stored row is damaged: %w", l.ID, err)
+		return l, 0, fmt.Errorf("lease %s: the stored row is damaged: %w", l.ID, err)
 	}
-	return l, nil
+	return l, up.fence, nil
 }

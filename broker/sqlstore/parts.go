@@ -22,7 +22,9 @@ func parts(r broker.Record) (step, error) {
 		{r.OpenTask != nil, func() (step, error) { return openTask(r.OpenTask, r.OpenLimit) }},
 		{r.MoveTask != nil, func() (step, error) { return moveTask(*r.MoveTask) }},
 		{r.BindSandbox != nil, func() (step, error) { return bindSandbox(*r.BindSandbox) }},
+		{r.ResealLease != nil, func() (step, error) { return resealLease(*r.ResealLease) }},
 		{r.EndLease != nil, func() (step, error) { return endLease(*r.EndLease) }},
+		{r.IssueLease != nil && r.IssueLease.Upstream != nil, func() (step, error) { return issueUpstream(r.IssueLease) }},
 	} {
 		if !part.set {
 			continue
@@ -92,6 +94,9 @@ func moveTask(m broker.TaskMove) (step, error) {
 		n, err := s.exec(ctx, "UPDATE tasks SET state = ?, cause = ?, reason = ?, closed_at = ?, closed_by = ?, paused_by = ?, paused_as = ? "+
 			"WHERE id = ? AND state <> 'closed' AND (paused_as <> 'operator' OR ? = 'operator')",
 			string(m.State), cause, m.Reason, closedAt, closedBy, paused.by, paused.as, m.ID, rank)
+		if err == nil && n == 1 && m.State == broker.TaskClosed {
+			err = closeUpstream(ctx, s, m)
+		}
 		if err != nil || n == 1 {
 			return err
 		}
@@ -139,18 +144,11 @@ func endLease(e broker.LeaseEnd) (step, error) {
 	if e.At.IsZero() {
 		return nil, fmt.Errorf("lease %s: its end needs a time", e.ID)
 	}
-	// A lease that is refused since an earlier moment stays so: what follows at
-	// the provider does not move it.
-	const text = `UPDATE leases SET state = ?,
-		revoked_at = CASE WHEN revoked_at > 0 OR ? = 'expired' THEN revoked_at ELSE ? END,
-		revoked_by = CASE WHEN revoked_by <> '' THEN revoked_by ELSE ? END,
-		cause = CASE WHEN cause <> '' THEN cause ELSE ? END
-		WHERE id = ? AND state IN ('intent', 'live', 'revoking')`
-	end := func(ctx context.Context, s *session, id string) (int64, error) {
-		return s.exec(ctx, text, string(e.State), string(e.State), millis(e.At), e.By, string(e.Cause), id)
-	}
 	return func(ctx context.Context, s *session) error {
-		n, err := end(ctx, s, e.ID)
+		if err := endUpstream(ctx, s, e); err != nil {
+			return err
+		}
+		n, err := endRow(ctx, s, e)
 		if err == nil && n == 0 {
 			return lost(ctx, s, "leases", e.ID)
 		}
@@ -158,13 +156,41 @@ func endLease(e broker.LeaseEnd) (step, error) {
 			return err
 		}
 		ids, err := collect(ctx, s, narrowed, []any{e.ID}, func(row scan) (id string, err error) { return id, row(&id) })
+		if err != nil {
+			return err
+		}
 		for _, id := range ids {
-			if err == nil {
-				_, err = end(ctx, s, id)
+			if err := endNarrowed(ctx, s, e, id); err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	}, nil
+}
+
+func endRow(ctx context.Context, s *session, e broker.LeaseEnd) (int64, error) {
+	// A lease that is refused since an earlier moment, its expiry or its end, stays
+	// so: what follows at the provider does not move it.
+	const text = `UPDATE leases SET state = ?,
+		revoked_at = CASE WHEN revoked_at > 0 OR ? = 'expired' THEN revoked_at WHEN expires_at < ? THEN expires_at ELSE ? END,
+		revoked_by = CASE WHEN revoked_by <> '' THEN revoked_by ELSE ? END,
+		cause = CASE WHEN cause <> '' THEN cause ELSE ? END
+		WHERE id = ? AND state IN ('intent', 'live', 'revoking')`
+	return s.exec(ctx, text, string(e.State), string(e.State), millis(e.At), millis(e.At), e.By, string(e.Cause), e.ID)
+}
+
+// endNarrowed ends what was narrowed from the lease of e.
+func endNarrowed(ctx context.Context, s *session, e broker.LeaseEnd, id string) error {
+	e.ID = id
+	n, err := oweUpstream(ctx, s, id, e.At)
+	if err != nil {
+		return err
+	}
+	if e.State = broker.LeaseRevoked; n > 0 {
+		e.State = broker.LeaseRevoking
+	}
+	_, err = endRow(ctx, s, e)
+	return err
 }
 
 // narrowed finds what was narrowed from a lease, at any depth.

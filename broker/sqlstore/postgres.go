@@ -40,8 +40,9 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 		}
 	}
 	e := &engine{
-		dialect: migrations.Postgres, begin: "BEGIN", tell: tellPostgres, lone: lonePostgres, again: againPostgres,
-		taken: violates("leases_pkey"), shut: shutPostgres, forked: violates("audit_entries_pkey"), pipeline: pipeline, lock: " FOR SHARE",
+		dialect: migrations.Postgres, begin: "BEGIN", lock: " FOR SHARE", skip: " FOR UPDATE OF u SKIP LOCKED",
+		tell: tellPostgres, lone: lonePostgres, again: againPostgres,
+		taken: violates("leases_pkey"), shut: shutPostgres, forked: violates("audit_entries_pkey"), pipeline: pipeline,
 		name: fmt.Sprintf("postgres %s at %s", conf.Database, net.JoinHostPort(conf.Host, fmt.Sprint(conf.Port))),
 		// The committer has a handle of its own: readers can never take its connection.
 		writer: pgHandle(*conf, 1), reader: pgHandle(*conf, cfg.MaxConns-1), stream: pgHandle(*conf, streams),

@@ -19,13 +19,14 @@ func (s *Store) Settle(ctx context.Context, id string, from, to broker.RequestSt
 	if at.IsZero() {
 		return broker.Request{}, fmt.Errorf("settle request %s: it needs a time", id)
 	}
-	u := &unit{lease: r.IssueLease}
-	if r.IssueLease != nil {
-		if err := checkLease(r.IssueLease); err != nil {
-			return broker.Request{}, fmt.Errorf("settle request %s: %w", id, err)
-		}
+	if r.SettleLease != nil {
+		return broker.Request{}, fmt.Errorf("settle request %s: a lease is settled in a record of its own", id)
 	}
+	u := &unit{}
 	var err error
+	if u.lease, err = ownLease(r); err != nil {
+		return broker.Request{}, fmt.Errorf("settle request %s: %w", id, err)
+	}
 	if u.entries, err = draft(r.Entries); err != nil {
 		return broker.Request{}, fmt.Errorf("settle request %s: %w", id, err)
 	}

@@ -55,3 +55,8 @@ func TestDesk(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunDesk(t, stores(empty)) })
 }
+
+func TestLane(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunLane(t, stores(empty)) })
+}

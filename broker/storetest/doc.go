@@ -8,6 +8,12 @@
 //	journal_audit.go     the chain under concurrency, entries, checkpoints
 //	journal_fixtures.go  tasks, leases and requests with every member filled
 //	journal_postgres.go  a database of its own on a real server
+//	lane.go              RunLane, and what its parts share
+//	lane_take.go         intents, claims, turns
+//	lane_settle.go       what came of a step at a provider
+//	lane_close.go        the end of a task, and of one lease
+//	lane_read.go         listings, sums, sealed handles
+//	lane_races.go        replicas, the end of a task against a mint, crashes
 //	desk.go              RunDesk: creating requests
 //	desk_settle.go       settling them
 //	desk_vote.go         votes

@@ -125,6 +125,20 @@ func (j faultyJournal) Append(ctx context.Context, r broker.Record) error {
 	return j.Journal.Append(ctx, r)
 }
 
+func (j faultyJournal) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
+	if j.on.Load() {
+		return nil, errStore
+	}
+	return j.Journal.Take(ctx, provider, now, hold, n)
+}
+
+func (j faultyJournal) Owing(ctx context.Context, now time.Time) ([]broker.Owing, error) {
+	if j.on.Load() {
+		return nil, errStore
+	}
+	return j.Journal.Owing(ctx, now)
+}
+
 func (j faultyJournal) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
 	if j.on.Load() {
 		return nil, errStore

@@ -106,9 +106,6 @@ func ended(c echo.Context) func(broker.Completion, error) (broker.Completion, er
 		if out.Credentials == nil {
 			out.Credentials = []broker.Lease{}
 		}
-		if out.Upstream == nil {
-			out.Upstream = []broker.Upstream{}
-		}
 		return out, err
 	}
 }

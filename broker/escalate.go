@@ -94,7 +94,7 @@ func (b *Broker) compose(w want, d policy.Decision, r TokenRequest, now time.Tim
 	ttl := Seconds(min(w.ttl, d.TTL) / time.Second)
 	req := Request{
 		ID: newID(requestPrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Runner: w.live.Runner,
-		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T, strings.Join(w.lineage, " ")),
+		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T, strings.Join(w.lineage, " "), w.tool),
 		Provider: w.name, Scopes: w.scopes, Resource: w.provider.Resource, TTL: ttl, Binding: w.bind, Tool: w.tool,
 		Details: w.details, EvidenceEnd: w.notAfter, Parents: w.lineage, Approval: *d.Ask, Reason: r.Reason, Asked: 1,
 		CreatedAt: now, ExpiresAt: earliest(now.Add(b.cfg.Limits.RequestTTL), w.live.Deadline), State: RequestPending,
@@ -114,7 +114,8 @@ func earliest(a time.Time, more ...time.Time) time.Time {
 }
 
 // liveGrant finds an approval of this task that covers the request: nobody is
-// asked twice for the same. The people who gave it must be those that policy
+// asked twice for the same. Another tool is not the same: the approver saw which
+// one it was for. The people who gave it must be those that policy
 // wants now: it may want others since the task has read something, or since it
 // was changed (I7).
 func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now time.Time) (*Request, error) {
@@ -123,7 +124,7 @@ func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now t
 		return nil, unavailable(err)
 	}
 	for _, r := range rs {
-		if r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Granted.Covers(w.scopes) && agreed(r, d) {
+		if r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool && r.Granted.Covers(w.scopes) && agreed(r, d) {
 			return &r, nil
 		}
 	}

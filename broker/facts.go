@@ -22,6 +22,7 @@ type facts struct {
 	Provider   string            `json:"provider"`
 	Class      provider.Class    `json:"revocability"`
 	TTL        Seconds           `json:"ttl_seconds"`
+	Reuse      Seconds           `json:"grant_seconds"` // how long an approval serves this and less, with the same tool; a shorter TTL shortens it
 	Binding    provider.Binding  `json:"cnf"`
 	Tool       string            `json:"tool"`
 	TaskID     string            `json:"task_id"`
@@ -61,7 +62,7 @@ func seal(f facts) (Facts, string, error) {
 func (b *Broker) factsOf(r Request, t Live, s Sandbox, d policy.Decision) facts {
 	return facts{
 		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: b.cfg.Providers[r.Provider].Driver.Traits().Revocability.Class,
-		TTL: r.TTL, Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
+		TTL: r.TTL, Reuse: min(r.TTL, Seconds(b.cfg.Limits.GrantTTL/time.Second)), Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
 		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: s, WouldAllow: d.WouldAllow, Rules: d.Rules,
 		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,
 		Taint: t.Taint, ExpiresAt: r.ExpiresAt,

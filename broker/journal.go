@@ -224,7 +224,9 @@ type Desk interface {
 	Create(ctx context.Context, r Request, limit int, e audit.Entry) (out Request, made bool, err error)
 	// Vote adds v and settles the request when it is decided: any no denies;
 	// the people who said yes approve, once Request.Satisfied by them, the meet of the voted scopes
-	// and the shortest TTL. ErrDone when not pending or expired, ErrStale when
+	// and the shortest TTL. The grant ends at grantUntil, or that TTL after the last
+	// vote if it is earlier: who approves five minutes does not approve fifteen.
+	// ErrDone when not pending or expired, ErrStale when
 	// v.Digest differs, ErrExists when the same person voted before. Of the
 	// entries, those about an approval or a denial are kept only when v leads to it.
 	Vote(ctx context.Context, v Vote, grantUntil time.Time, entries ...audit.Entry) (Request, error)

@@ -76,7 +76,7 @@ type Request struct {
 	Sandbox         string              `json:"sandbox"`
 	Owner           string              `json:"owner"`  // of the task: may never approve
 	Runner          string              `json:"runner"` // of the task: may never approve
-	Dedupe          string              `json:"-"`      // hash of task, scopes, resource, key; no agent text
+	Dedupe          string              `json:"-"`      // hash of task, scopes, resource, key, parents, tool; no agent text
 	Provider        string              `json:"provider"`
 	Scopes          scopes.Set          `json:"scope"`
 	Resource        string              `json:"resource"`

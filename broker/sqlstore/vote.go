@@ -62,6 +62,9 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 		}
 		if r.State == broker.RequestApproved {
 			r.GrantUntil = b.until.UTC().Truncate(time.Millisecond)
+			if end := r.DecidedAt.Add(r.GrantedTTL.Duration()); end.Before(r.GrantUntil) {
+				r.GrantUntil = end
+			}
 		}
 		n, err := s.exec(ctx, "UPDATE requests SET voted = voted + 1, state = ?, decided_at = ?, granted = ?, granted_ttl = ?, grant_until = ?, code = ?, note = ? "+
 			"WHERE id = ? AND state = 'pending' AND voted = ?",

@@ -27,7 +27,7 @@ func requestFilters(t *journalTest) {
 	for i := range 6 {
 		rs = append(rs, t.asked(func(r *broker.Request) {
 			r.Owner, r.Groups = fmt.Sprint("owner", i%2), []string{fmt.Sprint("g", i%3), "g9", "g9"}
-			r.CreatedAt, r.ExpiresAt = minute(i), minute(10+i)
+			r.CreatedAt, r.ExpiresAt, r.TTL = minute(i), minute(10+i), 3600
 		}))
 	}
 	pick := func(n ...int) []string {

@@ -52,7 +52,7 @@ func approve(t *journalTest) {
 	v.TTL, v.Note = 60, "as asked, but shorter"
 	got, err := t.vote(v, about(r)...)
 	t.want("vote", err, nil)
-	r.State, r.Votes, r.DecidedAt, r.Granted, r.GrantedTTL, r.GrantUntil, r.Note = broker.RequestApproved, []broker.Vote{v}, v.At, r.Scopes, 60, until, v.Note
+	r.State, r.Votes, r.DecidedAt, r.Granted, r.GrantedTTL, r.GrantUntil, r.Note = broker.RequestApproved, []broker.Vote{v}, v.At, r.Scopes, 60, v.At.Add(time.Minute), v.Note
 	t.same("approved", got, r)
 	t.same("stored", t.request(r.ID), r)
 	t.same("entries", t.kinds(r.ID), []string{audit.RequestCreated, audit.RequestVoted, audit.RequestApproved})
@@ -134,7 +134,7 @@ func quorum(t *journalTest) {
 	second.TTL, second.At = 300, Epoch.Add(3*time.Minute)
 	got, err = t.vote(second, about(r)...)
 	t.want("second", err, nil)
-	r.State, r.Votes, r.DecidedAt, r.Granted, r.GrantedTTL, r.GrantUntil = broker.RequestApproved, []broker.Vote{first, second}, second.At, r.Scopes, 120, until
+	r.State, r.Votes, r.DecidedAt, r.Granted, r.GrantedTTL, r.GrantUntil = broker.RequestApproved, []broker.Vote{first, second}, second.At, r.Scopes, 120, second.At.Add(2*time.Minute) // before until
 	t.same("approved", got, r)
 	t.same("stored", t.request(r.ID), r)
 

@@ -1,0 +1,108 @@
+package broker_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+// askWith asks for a tool, for a time, and can wait for a person.
+func askWith(t *testing.T, s *brokertest.Sandbox, scope, tool string, ttl time.Duration) (broker.Token, error) {
+	t.Helper()
+	r := s.Request(t, scope)
+	r.Deferred, r.Tool, r.TTL = true, tool, ttl
+	return s.Env.Broker.Token(t.Context(), r)
+}
+
+// I7: a person approves this tool for this long, and sees for how long the approval
+// serves again. It serves no other tool, and not for longer.
+func TestAttackStretchingAGrant(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	const scope = "orders:eu/1:write"
+	_, err := askWith(t, s, scope, "git", 10*time.Minute)
+	p := kindOf(t, err, broker.Pending).Pending
+	r, err := x.Broker.Request(t.Context(), x.who(brokertest.Approver), p.RequestID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts struct {
+		TTL   int    `json:"ttl_seconds"`
+		Reuse int    `json:"grant_seconds"`
+		Tool  string `json:"tool"`
+	}
+	if err := json.Unmarshal(r.Facts, &facts); err != nil || facts.TTL != 600 || facts.Reuse != 600 || facts.Tool != "git" {
+		t.Errorf("the facts say %+v (%v)", facts, err)
+	}
+	_, err = askWith(t, s, scope, "curl", 10*time.Minute)
+	if other := kindOf(t, err, broker.Pending).Pending; other.RequestID == p.RequestID {
+		t.Error("another tool hides behind the request of the first")
+	}
+	approve(t, x.Env, brokertest.Approver, p.RequestID, broker.Verdict{TTL: 300})
+	end := x.Clock.Now().Add(5 * time.Minute)
+	x.Clock.Add(time.Minute)
+	if _, err := s.Poll(t, p.DeferralCode.Reveal()); err != nil {
+		t.Fatal(err)
+	}
+	x.Clock.Add(3 * time.Minute)
+	again, err := askWith(t, s, scope, "git", 10*time.Minute)
+	if err != nil {
+		t.Fatalf("the same, while the grant lives: %v", err)
+	}
+	if got := x.Clock.Now().Add(again.ExpiresIn.Duration()); got.After(end) {
+		t.Errorf("approved until %v, good until %v", end, got)
+	}
+	for _, tool := range []string{"curl", ""} {
+		_, err := askWith(t, s, scope, tool, time.Minute)
+		kindOf(t, err, broker.Pending)
+	}
+	x.Clock.Add(time.Minute)
+	_, err = askWith(t, s, scope, "git", 10*time.Second)
+	kindOf(t, err, broker.Pending)
+}
+
+// The time an approval serves is among the facts: when it is configured anew, what
+// the approver saw is no longer true.
+func TestAttackGrantTimeChanges(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{Limits: broker.Limits{GrantTTL: time.Minute}})
+	s := x.Open(t, brokertest.Spec())
+	p := pending(t, s, "orders:eu/1:write")
+	r, err := x.Broker.Request(t.Context(), x.who(brokertest.Approver), p.RequestID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := x.replica(t, func(c *broker.Config) { c.Limits.GrantTTL = 10 * time.Minute })
+	_, err = other.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	kindOf(t, err, broker.Conflict)
+}
+
+// What a person approved for a token to be narrowed is not handed out once that
+// token is dead.
+func TestAttackApprovalOutlivesTheParent(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	const scope = "orders:eu/1:write"
+	_, err := askWith(t, s, scope, "git", 0)
+	p := kindOf(t, err, broker.Pending).Pending
+	approve(t, x.Env, brokertest.Approver, p.RequestID, broker.Verdict{})
+	root, err := s.Poll(t, p.DeferralCode.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.Request(t, scope)
+	r.Subject, r.Deferred, r.Tool = broker.Subject{AccessToken: root.Token.Reveal(), Fault: broker.Invalid}, true, "curl"
+	_, err = x.Broker.Token(t.Context(), r)
+	p = kindOf(t, err, broker.Pending).Pending
+	approve(t, x.Env, brokertest.Approver, p.RequestID, broker.Verdict{})
+	if _, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), root.LeaseID, "leak"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Poll(t, p.DeferralCode.Reveal())
+	kindOf(t, err, broker.InvalidGrant)
+}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Real counterparts for the tests, as private instances on loopback that nobody else uses.
 #
-#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL and Vault with their state in DIR;
+#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault and OpenSSH with their state in DIR;
 #                           DIR/env then holds the EBB_TEST_ variables: . DIR/env && go test ./...
 #   .ci/beds.sh build       build what is built and not installed (Vault: 4 minutes, once), so that start need not
 #   .ci/beds.sh stop DIR    stop them and remove DIR
 #
-# Needs redis-server, redis-cli, PostgreSQL's server programs and Go. As root, PostgreSQL runs as the user postgres.
+# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd and Go. As root, PostgreSQL runs as the user postgres.
 set -euo pipefail
 
 die() { echo "beds: $*" >&2; exit 1; }
@@ -156,9 +156,42 @@ vault() {
   echo "export EBB_TEST_VAULT=http://127.0.0.1:$p" >>"$D/env"
 }
 
+# OpenSSH reads CA, revocation list and principals at each login: the tests write them into its directory. Only who runs it
+# can log in.
+openssh() {
+  local p bin
+  p=$(base 22200 1)
+  bin=$(PATH=$PATH:/usr/sbin:/sbin command -v sshd) || die "sshd is not installed"
+  mkdir -p "$D/sshd"
+  if [ "$(id -u)" = 0 ]; then mkdir -p /run/sshd; fi
+  ssh-keygen -q -t ed25519 -N '' -f "$D/sshd/hostkey"
+  cat >"$D/sshd/config" <<C
+ListenAddress 127.0.0.1:$p
+HostKey $D/sshd/hostkey
+PidFile $D/sshd/pid
+TrustedUserCAKeys $D/sshd/ebb-ca.pub
+RevokedKeys $D/sshd/ebb.krl
+AuthorizedPrincipalsCommand /bin/sh $D/sshd/ebb-principals %u %s
+AuthorizedPrincipalsCommandUser $(id -un)
+AuthorizedKeysFile none
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+StrictModes no
+MaxStartups 100
+LogLevel VERBOSE
+C
+  # Since OpenSSH 9.8 a client that was refused is kept waiting, which is what the tests are about.
+  if "$bin" -t -f "$D/sshd/config" -o PerSourcePenalties=no 2>/dev/null; then echo 'PerSourcePenalties no' >>"$D/sshd/config"; fi
+  "$bin" -f "$D/sshd/config" -E "$D/sshd/log"
+  until_ok 10 "sshd" taken "$p"
+  echo "export EBB_TEST_SSHD=ssh://$(id -un)@127.0.0.1:$p$D/sshd" >>"$D/env"
+}
+
 stop() {
   local pidfile
-  for pidfile in "$D"/vault/pid "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
+  for pidfile in "$D"/vault/pid "$D"/sshd/pid "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
     if [ -f "$pidfile" ]; then kill "$(cat "$pidfile")" 2>/dev/null || true; fi
   done
   if [ -f "$D/postgres/data/postmaster.pid" ]; then pg pg_ctl -D "$D/postgres/data" -m immediate stop >/dev/null || true; fi
@@ -176,5 +209,6 @@ start)
   sentinel
   postgres
   vault
+  openssh
   ;;
 esac

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"ebb/broker"
 	"ebb/broker/audit"
@@ -87,4 +88,37 @@ func TestAttackTaintWithoutEnd(t *testing.T) {
 	if after := taint(); !slices.Equal(after, before) {
 		t.Errorf("after a loss: %v, before: %v", after, before)
 	}
+}
+
+// Whoever polls all the time, or with a code that is not for its key, is refused
+// before anything is read.
+func TestAttackPollingWithoutEnd(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	p := pending(t, s, "orders:eu/1:write")
+	code := p.DeferralCode.Reveal()
+	_, err := s.Poll(t, code)
+	kindOf(t, err, broker.Pending)
+	thief := *s
+	thief.Key = brokertest.NewKey(t)
+	reads := func() int { return x.store.count("Requests") + x.store.count("Tasks") + x.store.count("Append") }
+	before := reads()
+	for range 20 {
+		_, err := s.Poll(t, code)
+		if slow := kindOf(t, err, broker.SlowDown); slow.RetryAfter <= 0 || slow.Pending.Interval <= 0 {
+			t.Errorf("%+v", slow)
+		}
+		r := s.Request(t, "orders:eu/1:write")
+		_, err = x.Broker.Poll(t.Context(), code, r.Subject, r.Possession)
+		kindOf(t, err, broker.SlowDown)
+		_, err = thief.Poll(t, code)
+		kindOf(t, err, broker.InvalidGrant)
+	}
+	if n := reads() - before; n != 0 {
+		t.Errorf("60 polls reached the database %d times", n)
+	}
+	x.Clock.Add(10 * time.Minute)
+	_, err = s.Poll(t, code)
+	kindOf(t, err, broker.Pending)
 }

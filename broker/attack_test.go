@@ -243,6 +243,13 @@ func (s hookStore) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.L
 	return s.Store.Leases(ctx, f)
 }
 
+func (s hookStore) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
+	if err := s.h.start(ctx, "Requests"); err != nil {
+		return nil, err
+	}
+	return s.Store.Requests(ctx, f)
+}
+
 func (s hookStore) Vote(ctx context.Context, v broker.Vote, until time.Time, entries ...audit.Entry) (broker.Request, error) {
 	if err := s.h.start(ctx, "Vote"); err != nil {
 		return broker.Request{}, err

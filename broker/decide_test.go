@@ -134,6 +134,9 @@ func TestPollingFollowsTheStateMachine(t *testing.T) {
 		t.Errorf("interval grew to %v, want 10s", slow.Pending.Interval)
 	}
 	approve(t, e, brokertest.Approver, p.RequestID, broker.Verdict{})
+	_, err = s.Poll(t, code)
+	kindOf(t, err, broker.SlowDown) // whatever was decided: nothing was read
+	e.Clock.Add(time.Minute)
 
 	var won atomic.Int32
 	var wg sync.WaitGroup
@@ -149,6 +152,7 @@ func TestPollingFollowsTheStateMachine(t *testing.T) {
 	if won.Load() != 1 {
 		t.Fatalf("%d of 16 polls redeemed one code", won.Load())
 	}
+	e.Clock.Add(2 * time.Minute)
 	_, err = s.Poll(t, code)
 	kindOf(t, err, broker.InvalidGrant)
 }
@@ -170,6 +174,7 @@ func TestDenialFeedsBackAndCoolsDown(t *testing.T) {
 	if a == nil || a.Code != broker.TooBroad || a.Note != "Reading is enough." || a.RetryAfter < 800 || !a.DoNotRetrySame || a.WouldAllow.String() != "orders:eu/1:read" {
 		t.Errorf("advice %+v", a)
 	}
+	e.Clock.Add(time.Minute)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.InvalidGrant) // the terminal answer is given once
 	_, err = s.AskDeferred(t, "orders:eu/1:read orders:eu/1:write")
@@ -194,6 +199,7 @@ func TestSilenceIsNo(t *testing.T) {
 	kindOf(t, err, broker.Conflict)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.ExpiredRequest)
+	e.Clock.Add(time.Minute)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.InvalidGrant)
 }
@@ -255,6 +261,7 @@ func TestFactsThatChangedAreNotApproved(t *testing.T) {
 	kindOf(t, err, broker.InvalidProof)
 	_, err = e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
 	kindOf(t, err, broker.Conflict)
+	e.Clock.Add(time.Minute)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.InvalidGrant)
 }

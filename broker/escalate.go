@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
@@ -15,29 +15,41 @@ import (
 	"ebb/scopes/policy"
 )
 
-// codePrefix marks deferral codes. A code is the request's id and an HMAC of it:
-// nothing needs to be stored to recognise it, and a repeated first request gets
-// the same one.
+// codePrefix marks deferral codes. A code is the request's id, a name of the key it
+// works with, and an HMAC of both: nothing needs to be read to recognise it and to
+// refuse another key, and a repeated first request gets the same one.
 const codePrefix = "ebb_dfr_"
 
-func (b *Broker) codeOf(requestID string) provider.Secret {
-	m := hmac.New(sha256.New, b.codeKey)
-	m.Write([]byte(requestID))
-	return provider.NewSecret(codePrefix + strings.TrimPrefix(requestID, requestPrefix) + "_" + base64.RawURLEncoding.EncodeToString(m.Sum(nil)))
+func (b *Broker) codeOf(requestID string, k provider.Binding) provider.Secret {
+	return b.codeFor(requestID, keyName(k))
 }
 
-// requestOfCode is the inverse of codeOf; is reports whether code is genuine.
-func (b *Broker) requestOfCode(code string) (id string, is bool) {
+func (b *Broker) codeFor(requestID, key string) provider.Secret {
+	text := strings.TrimPrefix(requestID, requestPrefix) + "_" + key
+	m := hmac.New(sha256.New, b.codeKey)
+	m.Write([]byte(text))
+	return provider.NewSecret(codePrefix + text + "_" + hex.EncodeToString(m.Sum(nil)))
+}
+
+// keyName is the same length for every key and has no "_".
+func keyName(k provider.Binding) string {
+	sum := sha256.Sum256([]byte(k.JKT + " " + k.X5T))
+	return hex.EncodeToString(sum[:16])
+}
+
+// requestOfCode is the inverse of codeOf; is reports whether code is genuine. key
+// names the key it works with.
+func (b *Broker) requestOfCode(code string) (id, key string, is bool) {
 	rest, ok := strings.CutPrefix(code, codePrefix)
 	if !ok {
-		return "", false
+		return "", "", false
 	}
-	hexID, _, ok := strings.Cut(rest, "_")
-	id = requestPrefix + hexID
-	if !ok || !validID(requestPrefix, id) {
-		return "", false
+	part := strings.Split(rest, "_")
+	id = requestPrefix + part[0]
+	if len(part) != 3 || !validID(requestPrefix, id) {
+		return "", "", false
 	}
-	return id, b.codeOf(id).Equal(provider.NewSecret(code))
+	return id, part[1], b.codeFor(id, part[1]).Equal(provider.NewSecret(code))
 }
 
 // escalate answers a decision that needs people: by a grant they gave before,
@@ -87,7 +99,7 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 func (b *Broker) pending(r Request, interval time.Duration) *Error {
 	left := max(r.ExpiresAt.Sub(b.now()), time.Second)
 	return &Error{Kind: Pending, Public: "A person is deciding. Poll with the deferral code.", RetryAfter: interval,
-		Pending: &PendingInfo{RequestID: r.ID, DeferralCode: b.codeOf(r.ID), ExpiresIn: left, Interval: interval}}
+		Pending: &PendingInfo{RequestID: r.ID, DeferralCode: b.codeOf(r.ID, r.Binding), ExpiresIn: left, Interval: interval}}
 }
 
 func (b *Broker) compose(w want, d policy.Decision, r TokenRequest, now time.Time) (Request, error) {

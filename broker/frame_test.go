@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ebb/broker/provider"
 	"ebb/scopes"
 )
 
@@ -71,12 +72,12 @@ func TestFrameNeverWidens(t *testing.T) {
 
 func FuzzDeferralCode(f *testing.F) {
 	b := &Broker{codeKey: []byte(strings.Repeat("k", 32))}
-	good := b.codeOf("req_" + strings.Repeat("0a", 16)).Reveal()
+	good := b.codeOf("req_"+strings.Repeat("0a", 16), provider.Binding{JKT: "k"}).Reveal()
 	f.Add(good)
 	f.Add("ebb_dfr_")
 	f.Add(good + "=")
 	f.Fuzz(func(t *testing.T, code string) {
-		if id, is := b.requestOfCode(code); is && b.codeOf(id).Reveal() != code {
+		if id, key, is := b.requestOfCode(code); is && b.codeFor(id, key).Reveal() != code {
 			t.Fatalf("%q was taken for the code of %s", code, id)
 		}
 	})

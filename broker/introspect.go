@@ -56,7 +56,7 @@ func (b *Broker) RevokeToken(ctx context.Context, r Revoker, token string) error
 	if err != nil {
 		return err
 	}
-	if id, is := b.requestOfCode(token); is {
+	if id, _, is := b.requestOfCode(token); is {
 		return b.withdrawOwn(ctx, id, sandbox, by)
 	}
 	t, err := b.verifyOwn(token, "")

@@ -25,9 +25,27 @@ func (b *Broker) Poll(ctx context.Context, code string, s Subject, p Possession)
 }
 
 func (b *Broker) poll(ctx context.Context, code string, s Subject, p Possession) (Token, error) {
-	id, genuine := b.requestOfCode(code)
-	if !genuine {
+	id, key, genuine := b.requestOfCode(code)
+	// Another key or another client learns nothing and disturbs nothing: the
+	// request survives for its owner (CIBA Core section 11).
+	if !genuine || key != keyName(p.Binding()) || p.Binding() == (provider.Binding{}) {
 		return Token{}, badCode(nil)
+	}
+	known := s.Evidence != nil || s.Assertion != "" || s.AccessToken != ""
+	if !known {
+		if err := b.claimProof(ctx, p); err != nil {
+			return Token{}, err
+		}
+	}
+	// Before anything is read: who polls all the time costs the desk nothing.
+	now := b.now()
+	interval, ok, err := b.cfg.Ledger.Pace(ctx, "poll:"+id, now, b.cfg.Limits.PollInterval, 5*time.Second, now.Add(b.cfg.Limits.RequestTTL+time.Hour))
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	if !ok {
+		return Token{}, &Error{Kind: SlowDown, Public: "Polled too fast. The interval has grown by 5 seconds.", RetryAfter: interval,
+			Pending: &PendingInfo{RequestID: id, Interval: interval}}
 	}
 	r, err := b.requestByID(ctx, id)
 	if err != nil {
@@ -36,12 +54,10 @@ func (b *Broker) poll(ctx context.Context, code string, s Subject, p Possession)
 		}
 		return Token{}, badCode(err)
 	}
-	// Another key or another client learns nothing and disturbs nothing: the
-	// request survives for its owner (CIBA Core section 11).
-	if p.Binding() != r.Binding || p.Binding() == (provider.Binding{}) {
+	if p.Binding() != r.Binding {
 		return Token{}, badCode(nil)
 	}
-	if s.Evidence != nil || s.Assertion != "" || s.AccessToken != "" {
+	if known {
 		a, err := b.ask(ctx, mints, s, p)
 		if err != nil {
 			return Token{}, err
@@ -49,17 +65,6 @@ func (b *Broker) poll(ctx context.Context, code string, s Subject, p Possession)
 		if a.sandbox.ID != r.Sandbox {
 			return Token{}, badCode(nil)
 		}
-	} else if err := b.claimProof(ctx, p); err != nil {
-		return Token{}, err
-	}
-	interval, ok, err := b.cfg.Ledger.Pace(ctx, "poll:"+r.ID, b.now(), b.cfg.Limits.PollInterval, 5*time.Second, r.ExpiresAt.Add(time.Hour))
-	if err != nil {
-		return Token{}, unavailable(err)
-	}
-	if !ok && r.State == RequestPending {
-		e := b.pending(r, interval)
-		e.Kind, e.Public = SlowDown, "Polled too fast. The interval has grown by 5 seconds."
-		return Token{}, e
 	}
 	return b.settle(ctx, r, interval)
 }

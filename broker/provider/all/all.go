@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ebb/broker/provider"
+	"ebb/broker/provider/github"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/provider/postgres"
 	"ebb/broker/provider/ssh"
@@ -31,6 +32,10 @@ type Env struct {
 // kinds maps the word in the configuration to its constructor. options is the
 // kind's own part of the configuration, decoded but not yet understood.
 var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
+	"github": kind(func(e Env, c github.Config) (provider.Driver, error) {
+		c.Now, c.Logger = e.Now, e.Logger
+		return github.New(c)
+	}),
 	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
 	}),

@@ -1,0 +1,117 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// minted is the part of GitHub's schema installation-token that counts here.
+type minted struct {
+	Token        string            `json:"token"`
+	ExpiresAt    string            `json:"expires_at"`
+	Permissions  map[string]string `json:"permissions"`
+	Selection    string            `json:"repository_selection"`
+	Repositories []struct {
+		ID   int64  `json:"id"`
+		Name string `json:"full_name"`
+	} `json:"repositories"`
+
+	expires time.Time
+	wrong   error // what is not as documented in the rest
+}
+
+// parseMinted reads a 201. An error says that there is no token in it that could
+// be used or taken back; whatever else is wrong is kept, so that the token can be
+// taken back first. encoding/json would also take members in another case, and the
+// last of two.
+func parseMinted(b []byte) (minted, error) {
+	var only struct {
+		Token string `json:"token"`
+	}
+	if err := json.Unmarshal(b, &only); err != nil {
+		return minted{}, errors.New("the answer is not the JSON that GitHub documents")
+	}
+	if !acceptable(only.Token) {
+		return minted{}, errors.New("the answer holds no token that fits into a header")
+	}
+	m := minted{}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return minted{Token: only.Token, wrong: errors.New("the answer is not of the form that GitHub documents")}, nil
+	}
+	t, err := time.Parse(time.RFC3339, m.ExpiresAt)
+	if err != nil {
+		m.wrong = errors.New("the answer does not say when the token expires")
+	}
+	m.expires = t.UTC()
+	return m, nil
+}
+
+// differs compares what was minted with what was asked: nil, or what is other than
+// it should be. GitHub adds metadata:read to every token of a repository; nothing
+// else may be there that was not asked for. ids are those of a.repositories by
+// name; nil when only the names are known.
+func (m minted) differs(a ask, ids map[string]int64) error {
+	if m.wrong != nil {
+		return m.wrong
+	}
+	got := m.Permissions
+	if _, asked := a.permissions[metadata]; !asked && got[metadata] == readLevel {
+		got = maps.Clone(got)
+		delete(got, metadata)
+	}
+	if !maps.Equal(got, a.permissions) {
+		return fmt.Errorf("the token has the permissions %s, and %s were asked for", show(m.Permissions), show(a.permissions))
+	}
+	if m.Selection != "selected" {
+		return fmt.Errorf("the token is for %.20q repositories, and selected ones were asked for", m.Selection)
+	}
+	names := make([]string, 0, len(m.Repositories))
+	for _, r := range m.Repositories {
+		if ids != nil && r.ID != ids[r.Name] {
+			return fmt.Errorf("repository %d is called %.200q now, and not what the scope or the configuration calls it", r.ID, r.Name)
+		}
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, a.repositories) {
+		return fmt.Errorf("the token is for %d repositories (%.200q), and %d were asked for", len(names), strings.Join(names, " "), len(a.repositories))
+	}
+	return nil
+}
+
+// lives bounds the life of a token from both sides, on our clock: GitHub's clock
+// may differ from it. It is an error when there is none, or more of it than GitHub
+// documents.
+func (m minted) lives(ans answer) (until, dies time.Time, err error) {
+	if m.wrong != nil {
+		return until, dies, m.wrong
+	}
+	ours := ans.at.Add(m.expires.Sub(ans.theirs()))
+	until, dies = m.expires, ours
+	if ours.Before(until) {
+		until, dies = ours, m.expires
+	}
+	if !until.After(ans.at) || dies.Sub(ans.at) > lifetime+askedWithin {
+		return until, dies, fmt.Errorf("the token would expire at %s, and it is %s here: GitHub documents an hour, so one of the clocks is wrong",
+			m.expires.Format(time.RFC3339), ans.at.UTC().Format(time.RFC3339))
+	}
+	return until, dies, nil
+}
+
+// show prints permissions for a log.
+func show(p map[string]string) string {
+	out := make([]string, 0, len(p))
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		out = append(out, fmt.Sprintf("%.64q:%.16q", name, p[name]))
+	}
+	if len(out) == 0 {
+		return "(none)"
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,244 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Driver mints installation tokens.
+type Driver struct {
+	cfg   Config
+	http  *http.Client
+	app   *app
+	known *known
+}
+
+var (
+	_ provider.Driver   = (*Driver)(nil)
+	_ provider.Prober   = (*Driver)(nil)
+	_ provider.Injector = (*Driver)(nil)
+	_ provider.Checker  = (*Driver)(nil)
+)
+
+// New makes a driver. The key is read, so that a file that is none is found at
+// start; nothing is connected to.
+func New(c Config) (*Driver, error) {
+	if c.Now == nil || c.Logger == nil {
+		return nil, errors.New("github provider: a clock and a logger are required")
+	}
+	c.setDefaults()
+	wrong := c.check()
+	transport, err := c.client()
+	wrong = errors.Join(wrong, err)
+	if c.PrivateKeyFile != "" {
+		_, err := readKey(c.PrivateKeyFile)
+		wrong = errors.Join(wrong, err)
+	}
+	if wrong != nil {
+		return nil, fmt.Errorf("github provider: %w", wrong)
+	}
+	return &Driver{
+		cfg: c, http: transport.Client(), known: newKnown(c.Repositories),
+		app: &app{issuer: c.ClientID, file: c.PrivateKeyFile, now: c.Now},
+	}, nil
+}
+
+// Traits are GitHub's: an hour, whatever was asked. A token of the format that
+// holds a JWT says for itself that less is known of its end.
+func (d *Driver) Traits() provider.Traits {
+	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, ThirdParty: true, Floor: lifetime}
+	if d.cfg.TokenFormat == formatStateless {
+		t.Revocability = unverified
+	}
+	return t
+}
+
+// unverified is what holds of stateless tokens: GitHub does not document when they
+// are refused after they were revoked, so nothing better is claimed than that
+// they die by themselves. A probe says when one is dead.
+var unverified = provider.Revocability{Class: provider.ClassEventual, Bound: lifetime}
+
+// Check accepts what one installation token expresses exactly.
+func (d *Driver) Check(s scopes.Set) error {
+	_, err := d.cfg.read(s)
+	return err
+}
+
+// request is the body of a mint. Permissions are always in it, and so is exactly
+// one of the others: GitHub takes what is left out for "all".
+type request struct {
+	IDs          []int64           `json:"repository_ids,omitempty"`
+	Repositories []string          `json:"repositories,omitempty"`
+	Permissions  map[string]string `json:"permissions"`
+}
+
+// Mint asks GitHub for a token and hands it out only when it is exactly what was
+// asked for. That GitHub was asked is made durable first: a token whose answer is
+// lost can be neither found nor taken back.
+func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
+	nothing := provider.Credential{Handle: provider.NewSecret(handleNothing)}
+	if g.LeaseID == "" || g.Scopes.Empty() || g.ExpiresAt.IsZero() || !g.ExpiresAt.After(g.IssuedAt) {
+		return nothing, errors.New("github provider: the grant is incomplete")
+	}
+	a, err := d.cfg.read(g.Scopes)
+	if err != nil {
+		return nothing, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, mintWithin)
+	defer cancel()
+	if g.Save != nil {
+		if err := g.Save(ctx, provider.NewSecret(handleAsked)); err != nil {
+			return nothing, fmt.Errorf("github provider: saving that GitHub is asked: %w", err)
+		}
+	}
+	ids, unknown := d.known.of(a.repositories)
+	if len(unknown) > 0 {
+		if left, err := d.lookUp(ctx, a, unknown); err != nil {
+			return failed(left, err)
+		}
+		ids, _ = d.known.of(a.repositories)
+	}
+	body := request{Permissions: a.permissions}
+	for _, name := range a.repositories {
+		body.IDs = append(body.IDs, ids[name])
+	}
+	m, ans, err := d.post(ctx, a, body)
+	if errors.Is(err, errRepository) {
+		return failed(d.whyNot(ctx, a, err))
+	}
+	if err != nil {
+		return failed(provider.Secret{}, err)
+	}
+	until, dies, wrong := m.lives(ans)
+	if wrong = errors.Join(m.differs(a, ids), wrong); wrong != nil {
+		return failed(d.reject(ctx, provider.NewSecret(m.Token), wrong))
+	}
+	return credential(g, m.Token, until, dies), nil
+}
+
+func credential(g provider.Grant, token string, until, dies time.Time) provider.Credential {
+	secret := provider.NewSecret(token)
+	c := provider.Credential{Token: secret, Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: dies, Handle: secret}
+	if until.Before(c.ExpiresAt) {
+		c.ExpiresAt = until
+	}
+	if stateless(token) {
+		c.Revocability = unverified
+	}
+	return c
+}
+
+// failed is what Mint answers beside an error: left is a token that may live on,
+// empty when none is held.
+func failed(left provider.Secret, err error) (provider.Credential, error) {
+	if !left.Empty() {
+		return provider.Credential{Handle: left}, err
+	}
+	handle := handleAsked
+	busy := (*provider.BusyError)(nil)
+	if errors.Is(err, errNotSent) || errors.Is(err, provider.ErrRefused) || errors.As(err, &busy) {
+		handle = handleNothing
+	}
+	return provider.Credential{Handle: provider.NewSecret(handle)}, err
+}
+
+// post asks for a token. Errors that are neither refused, busy nor not sent mean
+// that there may be one.
+func (d *Driver) post(ctx context.Context, a ask, body request) (minted, answer, error) {
+	ans, err := d.asApp(ctx, http.MethodPost, fmt.Sprintf("/app/installations/%d/access_tokens", d.cfg.Installations[a.owner]), body)
+	if err != nil {
+		return minted{}, ans, fmt.Errorf("github: asking for a token: %w", err)
+	}
+	if ans.status != http.StatusCreated {
+		return minted{}, ans, d.refusal(ctx, a, ans)
+	}
+	m, err := parseMinted(ans.body)
+	if err != nil {
+		return minted{}, ans, fmt.Errorf("github: a token was minted and cannot be read: %w", err)
+	}
+	return m, ans, nil
+}
+
+// reject takes back a token that is not what was asked for.
+func (d *Driver) reject(ctx context.Context, token provider.Secret, wrong error) (left provider.Secret, err error) {
+	d.cfg.Logger.ErrorContext(ctx, "github minted something else than it was asked for", "error", wrong)
+	if err := d.takeBack(ctx, token); err != nil {
+		// Not wrapped: a limit met here does not mean that nothing was made.
+		return token, fmt.Errorf("github: %w; and taking it back failed: %v", wrong, err)
+	}
+	return provider.Secret{}, provider.Refused("GitHub minted something else than was asked for, and it was taken back. The operator of ebb must check names, ids and permissions.", wrong)
+}
+
+// whyNot looks again for repositories whose ids were not taken, to tell one that
+// is gone from one whose name went to another repository.
+func (d *Driver) whyNot(ctx context.Context, a ask, refused error) (left provider.Secret, err error) {
+	names := d.known.lookedUp(a.repositories)
+	if len(names) == 0 {
+		return provider.Secret{}, refused
+	}
+	if left, err := d.lookUp(ctx, a, names); err != nil {
+		return left, err
+	}
+	return provider.Secret{}, refused
+}
+
+// Revoke takes a token back with the token itself.
+func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
+	token, dead, err := tokenOf(t)
+	if dead || err != nil {
+		return err
+	}
+	return d.revoke(ctx, token)
+}
+
+// revoke reports success when GitHub took the token back, or does not know it any
+// more. A suspended installation answers 403 and its tokens come to life again, so
+// that is no success.
+func (d *Driver) revoke(ctx context.Context, token provider.Secret) error {
+	ans, err := d.call(ctx, http.MethodDelete, "/installation/token", token, nil)
+	if err != nil {
+		return fmt.Errorf("github: revoking: %w", err)
+	}
+	if ans.status == http.StatusNoContent || ans.status == http.StatusUnauthorized && ans.fromGitHub() {
+		return nil
+	}
+	if busy := ans.busy(); busy != nil {
+		return busy
+	}
+	return fmt.Errorf("revoking: %w", ans.error())
+}
+
+// takeBack revokes what was never handed out, whoever has hung up meanwhile.
+func (d *Driver) takeBack(ctx context.Context, token provider.Secret) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(d.cfg.TimeoutSeconds)*time.Second)
+	defer cancel()
+	return d.revoke(ctx, token)
+}
+
+// Probe uses a token for something that every installation token may do.
+func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
+	token, dead, err := tokenOf(t)
+	if dead || err != nil {
+		return false, err
+	}
+	ans, err := d.call(ctx, http.MethodGet, "/installation/repositories?per_page=1", token, nil)
+	if err != nil {
+		return false, fmt.Errorf("github: probing: %w", err)
+	}
+	switch {
+	case ans.status == http.StatusOK:
+		return true, nil
+	case ans.status == http.StatusUnauthorized && ans.fromGitHub():
+		return false, nil
+	}
+	if busy := ans.busy(); busy != nil {
+		return false, busy
+	}
+	return false, fmt.Errorf("probing: %w", ans.error())
+}

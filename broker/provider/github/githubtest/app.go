@@ -1,0 +1,160 @@
+package githubtest
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// asApp lets a JWT of the App in, and nothing else.
+func (s *Server) asApp(do func(request) reply) func(request) reply {
+	return func(r request) reply {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return say(http.StatusUnauthorized, undecodable)
+		}
+		if why := s.judge(token); why != "" {
+			return say(http.StatusUnauthorized, why)
+		}
+		if s.app.Deleted {
+			return say(http.StatusNotFound, "Integration not found")
+		}
+		return do(r)
+	}
+}
+
+const undecodable = "A JSON web token could not be decoded"
+
+// judge is what GitHub makes of a JWT: "" or why not.
+func (s *Server) judge(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return undecodable
+	}
+	var raw [3][]byte
+	for i, p := range parts {
+		b, err := base64.RawURLEncoding.DecodeString(p)
+		if err != nil {
+			return undecodable
+		}
+		raw[i] = b
+	}
+	var head struct {
+		Alg string `json:"alg"`
+	}
+	var claims struct {
+		Issuer   json.RawMessage `json:"iss"`
+		IssuedAt *int64          `json:"iat"`
+		Expiry   *int64          `json:"exp"`
+	}
+	if json.Unmarshal(raw[0], &head) != nil || head.Alg != "RS256" || json.Unmarshal(raw[1], &claims) != nil {
+		return undecodable
+	}
+	issuer := string(bytes.Trim(claims.Issuer, `"`))
+	if issuer != s.app.ClientID && issuer != strconv.FormatInt(s.app.ID, 10) {
+		return "'Issuer' claim ('iss') must be an Integer"
+	}
+	if !s.signed(parts[0]+"."+parts[1], raw[2]) {
+		return undecodable
+	}
+	now := s.clock()
+	switch {
+	case claims.IssuedAt == nil || time.Unix(*claims.IssuedAt, 0).After(now):
+		return "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
+	case claims.Expiry == nil || !time.Unix(*claims.Expiry, 0).After(now):
+		return "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires"
+	case time.Unix(*claims.Expiry, 0).After(now.Add(10 * time.Minute)):
+		return "'Expiration time' claim ('exp') is too far in the future"
+	}
+	return ""
+}
+
+func (s *Server) signed(input string, sig []byte) bool {
+	sum := sha256.Sum256([]byte(input))
+	for _, k := range s.app.Keys {
+		if rsa.VerifyPKCS1v15(k, crypto.SHA256, sum[:], sig) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) getApp(request) reply {
+	body := example("integration")
+	body["id"], body["slug"], body["client_id"] = s.app.ID, s.app.Slug, s.app.ClientID
+	return reply{status: http.StatusOK, body: body}
+}
+
+func (s *Server) listInstallations(request) reply {
+	out := []any{}
+	for _, in := range s.places {
+		out = append(out, s.installation(in))
+	}
+	return reply{status: http.StatusOK, body: out}
+}
+
+// Uninstall removes the App from an owner.
+func (s *Server) Uninstall(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.places, id)
+}
+
+// place is the installation that the path names, or nil.
+func (s *Server) place(r request) *Installation {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return s.places[id]
+}
+
+func (s *Server) getInstallation(r request) reply {
+	if in := s.place(r); in != nil {
+		return reply{status: http.StatusOK, body: s.installation(in)}
+	}
+	return say(http.StatusNotFound, "Not Found")
+}
+
+func (s *Server) suspend(r request) reply {
+	in := s.place(r)
+	if in == nil {
+		return say(http.StatusNotFound, "Not Found")
+	}
+	in.Suspended = r.Method == http.MethodPut
+	return reply{status: http.StatusNoContent}
+}
+
+func (s *Server) installationOf(r request) reply {
+	repo := s.named(r.PathValue("owner"), r.PathValue("repo"))
+	for _, in := range s.places {
+		if repo != nil && in.reaches(repo) {
+			return reply{status: http.StatusOK, body: s.installation(in)}
+		}
+	}
+	return say(http.StatusNotFound, "Not Found")
+}
+
+func (s *Server) installation(in *Installation) map[string]any {
+	body := example("installation")
+	// The description of the list wants an account that is a user and an enterprise
+	// at once, and that of a single one takes it.
+	account := example("enterprise")
+	maps.Copy(account, example("simple-user"))
+	account["login"] = in.Owner
+	body["id"], body["account"], body["permissions"] = in.ID, account, in.Permissions
+	body["app_id"], body["client_id"], body["repository_selection"] = s.app.ID, s.app.ClientID, "selected"
+	body["suspended_at"], body["suspended_by"] = nil, nil
+	if in.Suspended {
+		body["suspended_at"], body["suspended_by"] = s.clock().UTC().Format(time.RFC3339), account
+	}
+	return body
+}

@@ -1,0 +1,116 @@
+package githubtest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+)
+
+//go:embed testdata/openapi.json
+var descriptionJSON []byte
+
+// description is GitHub's, cut down. It is read once and never written.
+var description = mustLoad()
+
+func mustLoad() *openapi3.T {
+	doc, err := openapi3.NewLoader().LoadFromData(descriptionJSON)
+	if err != nil {
+		panic(err)
+	}
+	return doc
+}
+
+// router is made once, like the description.
+var router = sync.OnceValues(func() (routers.Router, error) { return gorillamux.NewRouter(description) })
+
+// Permissions is the schema app-permissions: the levels of each permission.
+func Permissions() map[string][]string {
+	out := map[string][]string{}
+	for name, p := range description.Components.Schemas["app-permissions"].Value.Properties {
+		for _, level := range p.Value.Enum {
+			out[name] = append(out[name], level.(string))
+		}
+	}
+	return out
+}
+
+var checks = openapi3filter.Options{MultiError: true}
+
+// input is a request as the description sees it, without the API's prefix.
+func (s *Server) input(r *http.Request, body []byte) (*openapi3filter.RequestValidationInput, error) {
+	u := &url.URL{Scheme: "https", Host: "api.github.com", Path: strings.TrimPrefix(r.URL.Path, s.prefix), RawQuery: r.URL.RawQuery}
+	bare, err := http.NewRequestWithContext(context.Background(), r.Method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	bare.Header = r.Header.Clone()
+	route, params, err := s.router.FindRoute(bare)
+	if err != nil {
+		return nil, err
+	}
+	return &openapi3filter.RequestValidationInput{Request: bare, PathParams: params, Route: route, Options: &checks}, nil
+}
+
+// checkRequest fails the test when a request is not as GitHub documents it. What
+// the description leaves open (unknown members, unknown permissions) is judged too:
+// GitHub ignores it, and we would not notice a misspelt restriction.
+func (s *Server) checkRequest(r *http.Request, body []byte) {
+	in, err := s.input(r, body)
+	if err != nil {
+		s.t.Errorf("githubtest: %s %s is in no description: %v", r.Method, r.URL.Path, err)
+		return
+	}
+	if err := openapi3filter.ValidateRequest(context.Background(), in); err != nil {
+		s.t.Errorf("githubtest: %s %s: the request is not as documented: %v", r.Method, r.URL.Path, err)
+	}
+	if !strings.HasSuffix(r.URL.Path, "/access_tokens") || len(body) == 0 {
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	var w wanted
+	if err := d.Decode(&w); err != nil {
+		s.t.Errorf("githubtest: a mint with members that GitHub ignores: %v", err)
+	}
+	for name := range w.Permissions {
+		if description.Components.Schemas["app-permissions"].Value.Properties[name] == nil {
+			s.t.Errorf("githubtest: a mint with the permission %q, which GitHub does not know", name)
+		}
+	}
+}
+
+// checkAnswer fails the test when an answer is not as GitHub documents it. Errors
+// that an operation does not list have the schema of all others.
+func (s *Server) checkAnswer(r *http.Request, rec *httptest.ResponseRecorder) {
+	in, err := s.input(r, nil)
+	if err != nil {
+		return // checkRequest has said so
+	}
+	if in.Route.Operation.Responses.Status(rec.Code) == nil {
+		var body any
+		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
+			s.t.Errorf("githubtest: %s %s: %d without JSON: %v", r.Method, r.URL.Path, rec.Code, err)
+		} else if err := description.Components.Schemas["basic-error"].Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
+			s.t.Errorf("githubtest: %s %s: %d is no basic-error: %v", r.Method, r.URL.Path, rec.Code, err)
+		}
+		return
+	}
+	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(), Body: io.NopCloser(bytes.NewReader(rec.Body.Bytes())), Options: &checks,
+	})
+	if err != nil {
+		s.t.Errorf("githubtest: %s %s: the answer %d is not as documented: %v\n%.2000s", r.Method, r.URL.Path, rec.Code, err, rec.Body)
+	}
+}

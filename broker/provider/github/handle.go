@@ -1,0 +1,66 @@
+package github
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ebb/broker/provider"
+)
+
+// A handle is the token itself: GitHub takes a token back only from who shows it.
+// What holds a colon is no token, and says what is known in its place.
+const (
+	// handleAsked: GitHub was asked, and the answer is not known. What it may have
+	// minted nobody has, and nothing can take it back before it dies.
+	handleAsked = "asked:"
+	// handleNothing: it is certain that nothing was made.
+	handleNothing = "nothing:"
+)
+
+// lifetime is how long GitHub lets every installation token live. There is no
+// parameter for it.
+const lifetime = time.Hour
+
+// mintWithin bounds a mint, and askedWithin how long after Grant.IssuedAt GitHub can
+// have minted: a mint, and some room for clocks.
+const (
+	mintWithin  = 2 * time.Minute
+	askedWithin = 5 * time.Minute
+)
+
+// tokenOf is the token of a lease. Without one, dead says whether it is certain
+// that there is none that lives, and err why not.
+func tokenOf(t provider.Target) (token provider.Secret, dead bool, err error) {
+	switch {
+	// No handle: GitHub was not asked, for handleAsked is saved before.
+	case t.Handle.Empty(), t.Handle.Equal(provider.NewSecret(handleNothing)):
+		return provider.Secret{}, true, nil
+	case t.Handle.Equal(provider.NewSecret(handleAsked)):
+		dies := t.IssuedAt.Add(lifetime + askedWithin)
+		if t.DiesAt.After(dies) {
+			dies = t.DiesAt
+		}
+		if !t.Now.Before(dies) {
+			return provider.Secret{}, true, nil
+		}
+		return provider.Secret{}, false, fmt.Errorf("github: the answer to the mint was lost: nobody holds what it may have made, nothing can revoke it, and it is dead at %s",
+			dies.UTC().Format(time.RFC3339))
+	}
+	return t.Handle, false, nil
+}
+
+// acceptable reports whether s can be a token: RFC 6750's b64token, of a length
+// that fits into a header. Nothing else is assumed of its form.
+func acceptable(s string) bool {
+	if len(s) == 0 || len(s) > 8<<10 {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-._~+/=", r)
+	}) < 0
+}
+
+// stateless reports whether a token is of the format that holds a JWT: those have
+// dots, opaque ones have none.
+func stateless(token string) bool { return strings.Contains(token, ".") }

@@ -1,0 +1,85 @@
+package github
+
+import (
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"ebb/broker/provider"
+)
+
+// gitPath is what git and git-lfs ask for below a repository, and nothing of the
+// web pages beside it.
+var gitPath = regexp.MustCompile(`^/[A-Za-z0-9_-]+/[A-Za-z0-9._-]+/(?:info/refs|git-upload-pack|git-receive-pack|info/lfs/[A-Za-z0-9/_-]+)$`)
+
+// errElsewhere is what a request gets that goes anywhere else.
+var errElsewhere = errors.New("github: the request goes to neither the API nor git of this provider")
+
+// Inject adds the token: Bearer at the API, Basic with the user x-access-token for
+// git. Scheme, host and port must be exactly those of the configuration.
+func (d *Driver) Inject(r *http.Request, c provider.Credential) error {
+	if c.Token.Empty() {
+		return errors.New("github: there is no token to inject")
+	}
+	if r.URL == nil || r.URL.User != nil || (r.Host != "" && r.Host != r.URL.Host) || !plainPath(r.URL) {
+		return errElsewhere
+	}
+	switch {
+	case d.isAPI(r.URL):
+		r.Header.Set("Authorization", "Bearer "+c.Token.Reveal())
+	case d.isGit(r.URL):
+		r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+c.Token.Reveal())))
+	default:
+		return errElsewhere
+	}
+	return nil
+}
+
+// isAPI knows the REST API, and on Enterprise Server what lies beside it.
+func (d *Driver) isAPI(u *url.URL) bool {
+	base, err := url.Parse(d.cfg.APIURL)
+	if err != nil || !sameOrigin(base, u) {
+		return false
+	}
+	if strings.HasPrefix(u.Path, base.Path+"/") {
+		return true
+	}
+	root, versioned := strings.CutSuffix(base.Path, "/v3")
+	return versioned && (u.Path == root+"/graphql" || strings.HasPrefix(u.Path, root+"/uploads/"))
+}
+
+func (d *Driver) isGit(u *url.URL) bool {
+	base, err := url.Parse(d.cfg.GitURL)
+	if err != nil || !sameOrigin(base, u) {
+		return false
+	}
+	rest, below := strings.CutPrefix(u.Path, base.Path)
+	return below && gitPath.MatchString(rest)
+}
+
+// plainPath refuses paths that a server could read otherwise than we do.
+func plainPath(u *url.URL) bool {
+	if u.Opaque != "" || !strings.HasPrefix(u.Path, "/") || strings.Contains(u.Path, "//") || strings.ContainsAny(u.Path, "\\\x00") {
+		return false
+	}
+	for _, segment := range strings.Split(u.Path, "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && hostPort(a) == hostPort(b) }
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}

@@ -169,6 +169,9 @@ func (l hookLedger) EndLease(ctx context.Context, x broker.LiveLease, at time.Ti
 }
 
 func (l hookLedger) Status(ctx context.Context, task, lease string, now time.Time) (bool, error) {
+	if err := l.h.start(ctx, "Status"); err != nil {
+		return false, err
+	}
 	return l.get().Status(ctx, task, lease, now)
 }
 
@@ -264,11 +267,12 @@ type target struct {
 	ledger, store *hooks
 	memory        *memory
 	db            *sqlstore.Store
+	dir           string // of the database
 }
 
 func attacked(t *testing.T, c brokertest.Config) *target {
 	t.Helper()
-	x := &target{ledger: &hooks{}, store: &hooks{}}
+	x := &target{ledger: &hooks{}, store: &hooks{}, dir: t.TempDir()}
 	// The stores tell the time by the clock of the environment, which comes later.
 	var clock atomic.Pointer[brokertest.Clock]
 	start := c.Start
@@ -284,7 +288,7 @@ func attacked(t *testing.T, c brokertest.Config) *target {
 	}
 	x.memory = &memory{now: now}
 	x.memory.lose()
-	x.db = brokertest.OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), now)
+	x.db = brokertest.OpenStore(t, filepath.Join(x.dir, "ebb.db"), now)
 	c.Ledger, c.Journal, c.Desk = hookLedger{x.memory, x.ledger}, hookStore{x.db, x.store}, hookStore{x.db, x.store}
 	x.Env = brokertest.New(t, c)
 	clock.Store(x.Clock)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,10 @@ type Provider struct {
 	Kind     string        // kind of driver, e.g. "jwt"
 	Resource string        // RFC 8707 resource URI, the aud of its tokens
 	MaxTTL   time.Duration // no credential lives longer; 0 = Limits.MaxTTL
+
+	// Of third parties alone. Mints and revocations have as many calls each.
+	Parallel int // calls at one time; 0 = 16
+	MaxLive  int // credentials in no final state at one time; 0 = no bound. Replicas count every few seconds
 }
 
 // Limits bound what can be asked for (I4, I12). Zero members take the default.
@@ -49,6 +54,7 @@ type Limits struct {
 	RunnerTasks  int           // tasks of one runner that are not closed; 10,000
 	OwnerPerMin  int           // token requests of all tasks of one owner per minute; 6000
 	Checkpoint   time.Duration // between signed checkpoints of the audit chain; 1 min
+	Sweep        time.Duration // between searches for orphans at providers; 10 min
 }
 
 // Config is what New needs. Every member without a default is required.
@@ -62,6 +68,8 @@ type Config struct {
 	Providers  map[string]Provider
 	Principals []PrincipalConfig
 	Keys       *keys.Ring
+	Sealer     Sealer       // required when a provider is a third party
+	Instance   string       // 8 hex digits that name this installation at providers; "" = from Issuer
 	Nonces     *dpop.Nonces // nil = no nonce mode
 	DPoPAlgs   []jose.Alg   // nil = ES256, EdDSA
 	Limits     Limits
@@ -92,6 +100,12 @@ type Broker struct {
 	latest     atomic.Int64    // the latest moment the clock ever showed, Unix milliseconds
 	people     map[string]bool // attestors that recognise principals
 	m          *metrics
+
+	instance  string
+	upstreams map[string]*upstream // third parties, by the provider's name
+	rang      bells                // leases that reached a final state
+	kept      handles
+	ghosts    ghosts
 }
 
 // New makes a broker and refills the ledger from the journal: when it returns,
@@ -124,6 +138,10 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		owedLeases: map[string]owedLease{},
 		people:     map[string]bool{},
 		m:          newMetrics(c.Registerer),
+	}
+	b.upstreams = newUpstreams(c, b.m)
+	if b.instance = c.Instance; b.instance == "" {
+		b.instance = instanceOf(c.Issuer)
 	}
 	for i := range c.Principals {
 		p := &c.Principals[i]
@@ -160,11 +178,12 @@ func (c *Config) check() error {
 	need(err == nil && u.IsAbs() && u.Host != "" && u.RawQuery == "" && u.Fragment == "", "Issuer must be an absolute URL without query and fragment")
 	need(c.Ledger != nil && c.Journal != nil && c.Desk != nil, "Ledger, Journal and Desk are required")
 	need(c.Policy != nil && c.Keys != nil, "Policy and Keys are required")
+	need(c.Instance == "" || provider.Name(c.Instance, leasePrefix+strings.Repeat("0", 32)) != "", "Instance must be 8 hex digits")
 	need(c.Limits.TicketTTL <= time.Minute, "Limits.TicketTTL is at most 60 s")
 	for name, p := range c.Providers {
 		need(p.Driver != nil && p.Resource != "", "provider "+name+" needs a driver and a resource")
-		// mint has no intent before a third party is called (I3): refused until it has.
-		need(p.Driver == nil || !p.Driver.Traits().ThirdParty, "provider "+name+" mints at a third party, which minting does not support yet")
+		need(p.Driver == nil || !p.Driver.Traits().ThirdParty || c.Sealer != nil, "provider "+name+" mints at a third party: a Sealer is required")
+		need(p.Parallel >= 0 && p.MaxLive >= 0, "provider "+name+": Parallel and MaxLive must not be negative")
 		need(p.Resource != c.Issuer+apiPath, "provider "+name+" must not use the broker's own resource")
 	}
 	return errors.Join(errs...)
@@ -186,6 +205,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.CoolDown, 15*time.Minute)
 	set(&l.PollInterval, 5*time.Second)
 	set(&l.Checkpoint, time.Minute)
+	set(&l.Sweep, 10*time.Minute)
 	l.DefaultCaps = l.DefaultCaps.or(Caps{Leases: 1000, MintsPerMinute: 600, OpenRequests: 3})
 	l.MaxCaps = l.MaxCaps.or(Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000, OpenRequests: 20})
 	if l.RunnerTasks <= 0 {

@@ -18,13 +18,31 @@ import (
 // shownCredentials bounds the answer to an end; the rest is listed by /v1/leases.
 const shownCredentials = 100
 
-// CompleteTask ends a task. It is idempotent: when it returns without an error,
-// no credential of the task is alive anywhere and none ever will be (I2).
+// DefaultWait is how long the end of a task waits for its credentials at third
+// parties when the caller names no time; MaxWait is the longest it may name.
+const (
+	DefaultWait = 10 * time.Second
+	MaxWait     = 60 * time.Second
+)
+
+// CompleteTask ends a task. It is idempotent: when it returns without an error, no
+// credential of the task is accepted by anything of ebb's and none ever will be
+// (I2), and Completion.Owed says how many are not yet known to be dead at their
+// provider.
 func (b *Broker) CompleteTask(ctx context.Context, who Principal, taskID string) (Completion, error) {
+	return b.CompleteTaskWithin(ctx, who, taskID, DefaultWait)
+}
+
+// CompleteTaskWithin is CompleteTask that waits up to wait for providers.
+func (b *Broker) CompleteTaskWithin(ctx context.Context, who Principal, taskID string, wait time.Duration) (Completion, error) {
 	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil {
 		return Completion{}, err
 	}
-	return b.close(ctx, taskID, TaskMove{Cause: CauseCompleted, By: who.ID})
+	c, err := b.close(ctx, taskID, TaskMove{Cause: CauseCompleted, By: who.ID})
+	if err != nil {
+		return Completion{}, err
+	}
+	return b.awaitDead(ctx, c, wait)
 }
 
 // StopTask ends a task for cause.
@@ -35,7 +53,11 @@ func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason str
 	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil {
 		return Completion{}, err
 	}
-	return b.close(ctx, taskID, TaskMove{Cause: CauseStopped, By: who.ID, Reason: reason})
+	c, err := b.close(ctx, taskID, TaskMove{Cause: CauseStopped, By: who.ID, Reason: reason})
+	if err != nil {
+		return Completion{}, err
+	}
+	return b.awaitDead(ctx, c, DefaultWait)
 }
 
 // mineSoon is mine for what must work as far as it can while the journal is down
@@ -142,9 +164,10 @@ func (b *Broker) completion(ctx context.Context, taskID string, counts Counts, a
 		return err
 	})
 	g.Go(func() (err error) {
-		leases, err = b.cfg.Journal.Leases(reads, LeaseFilter{TaskID: taskID, Now: b.now(), Page: Page{Limit: shownCredentials, Desc: true}})
+		leases, err = b.shown(reads, taskID)
 		return err
 	})
+	g.Go(func() error { return b.nudgeTask(reads, taskID) })
 	err := g.Wait()
 	if err == nil && already { // count as of the real end, so that every answer is the same
 		counts, _, err = b.cfg.Ledger.SetState(ctx, taskID, TaskClosed, t.ClosedAt, b.remember())
@@ -159,6 +182,11 @@ func (b *Broker) completion(ctx context.Context, taskID string, counts Counts, a
 		Task: t, Already: already, Revoked: counts.Live, AlreadyExpired: counts.Expired, Withdrawn: withdrawn,
 		Credentials: leases,
 	}, nil
+}
+
+// shown are the newest credentials of a task.
+func (b *Broker) shown(ctx context.Context, taskID string) ([]Lease, error) {
+	return b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: taskID, Now: b.now(), Page: Page{Limit: shownCredentials, Desc: true}})
 }
 
 // withdrawAll takes back what still waits for a person or for its first token.

@@ -10,8 +10,9 @@
 //	errors.go   Kind, Error and the sentinels of the stores
 //	broker.go   Config, New, and the Broker that all of the below belong to
 //	open.go     a task before it ends: opened, seen alive, paused, resumed, tainted
+//	seal.go     Sealer: what keeps revocation handles unreadable at rest
 //	record.go   audit entries, and writing them
-//	metrics.go
+//	metrics.go  metrics_upstream.go those of third parties
 //
 // # The walk of one request
 //
@@ -29,6 +30,18 @@
 //	6  token.go frame     what may be issued at most: one function for I4 and I5
 //	7  token.go mint      sign, make durable, make live, then answer (I1)
 //
+// # A mint at a third party
+//
+// upstream.go holds what this process knows of each such provider. Step 7 is then
+// mint.go, with mint_fail.go for all that can go wrong (I3):
+//
+//	a  upstream.go enter  a place at the provider: its rate, its bound, a fair share
+//	b  intend             the intent is durable, and a claim of this process on it
+//	c  token.go enliven   the ledger takes the lease: caps, task open, not paused
+//	d  call               the driver mints; save makes a handle durable on the way
+//	e  outcome            handle sealed, lease live on the record
+//	f                     the ledger is asked once more; then the answer
+//
 // # The end
 //
 //	complete.go    the one way a task ends, whoever or whatever ends it
@@ -36,6 +49,17 @@
 //	read.go        listings, and the end of one credential
 //	run.go         deadlines, heartbeats, owed ends, the feed, checkpoints
 //	refill.go      the ledger from the journal: at start and after a loss
+//
+// # The end at a third party
+//
+//	lane.go           one lane a provider: claims what is due, never waits for others
+//	lane_work.go      one attempt at one lease: revoke, probe, wait, give up, settle
+//	complete_wait.go  the end of a task waits for its lanes
+//	owed.go           sums of what is owed: metrics, readiness, what no record owes
+//	operate.go        a person's retry, and a person's word that nothing is owed
+//	reseal.go         handles under the newest sealing key
+//
+// Sub-package pace decides when a provider may be called.
 //
 // # What a crash can leave behind
 //
@@ -50,4 +74,20 @@
 //	not in journal           closed in the ledger and makes it durable
 //	task closed in journal,  the caller was not told; the next start closes it in
 //	not in ledger            the ledger before the listener opens
+//
+// With a third party, where what exists does not die with the process:
+//
+//	a                        nothing
+//	b, c: intent, not asked  the claim runs out; a lane revokes by the lease's id,
+//	                         which is no error for what never was
+//	d: asked, no outcome     the same, with the handle if one was saved: whatever
+//	                         the provider made dies
+//	e: live, no answer       nobody holds the token; the lease ends with its task or
+//	                         its time, and its end is owed then
+//	task closed, provider    the leases are revoking in the same unit as the close:
+//	not asked                refused here, owed there; a lane takes them
+//	claimed, not asked;      the claim runs out and a lane asks again: to revoke what
+//	asked, not settled       is revoked is no error
+//	accepted, not probed     a lane goes on from there
+//	settled                  nothing is owed
 package broker

@@ -27,6 +27,9 @@ func TestInvariants(t *testing.T) {
 		decide  = "decide_test.go"
 		here    = "invariants_test.go"
 		failure = "../web/api/failure_test.go"
+
+		upstream = "upstream_test.go"
+		lane     = "upstream_lane_test.go"
 	)
 	type held struct{ file, test string }
 	for _, i := range []struct {
@@ -42,8 +45,10 @@ func TestInvariants(t *testing.T) {
 			{attack, "TestAttackLossBetweenTheHalvesOfAnEnd"}, {attack, "TestAttackRevocationAfterABlip"}, {"../web/verify/revoked_test.go", "TestStaleness"},
 		}, "open egress streams are cut within a second: there is no egress yet"},
 		{"I3", "no orphan", []held{
-			{here, "TestThirdPartyDriversWait"}, {attack, "TestAttackRevocationIsOwed"}, {attack, "TestAttackStoppedWhileOwing"},
-		}, "intent, reconciler and retry queue of third-party credentials: refused until they are there"},
+			{here, "TestThirdPartiesNeedASealer"}, {attack, "TestAttackRevocationIsOwed"}, {attack, "TestAttackStoppedWhileOwing"},
+			{upstream, "TestUpstreamMintFails"}, {upstream, "TestUpstreamMintWithoutStores"}, {upstream, "TestUpstreamMintRacingTheEnd"},
+			{lane, "TestLaneOutlastsAnOutage"}, {lane, "TestLaneGivesUpOnlyTheDead"},
+		}, ""},
 		{"I4", "nothing outlives its frame", []held{
 			{"frame_test.go", "TestFrameNeverWidens"}, {walk, "TestDeadlineAndHeartbeatEndTasks"}, {attack, "TestAttackPersonOutlivesTheirEvidence"},
 			{"../web/api/client_test.go", "TestWorkloadEvidence"},
@@ -61,13 +66,15 @@ func TestInvariants(t *testing.T) {
 		}, ""},
 		{"I8", "secrets have a type", []held{
 			{"provider/secret_test.go", "TestSecretNeverPrints"}, {failure, "TestH63_Canary"}, {"../web/mux_test.go", "TestH63_NothingSentIsLogged"},
-		}, "revocation handles sealed at rest: no driver has any yet"},
+			{lane, "TestUpstreamSecretsStayInside"},
+		}, ""},
 		{"I9", "agent text is data", []held{
 			{here, "TestWordsDecideNothing"}, {"../cmd/ebb/internal/out/out_test.go", "TestNothingHides"}, {"../web/api/v1_test.go", "TestH57_ReasonIsInert"},
 		}, ""},
 		{"I10", "one winner", []held{
 			{attack, "TestAttackTicketLostToABlip"}, {"../web/api/dpop_test.go", "TestRFC_A43_ReplayRace"}, {"memstore/memstore_test.go", "TestLedger"},
 			{"redisstore/redis_test.go", "TestLedger"}, {"sqlstore/suite_test.go", "TestJournal"}, {"sqlstore/suite_test.go", "TestDesk"},
+			{lane, "TestLaneReplicas"},
 		}, ""},
 		{"I11", "everything is on the record", []held{
 			{here, "TestEverythingIsOnTheRecord"}, {attack, "TestAttackDenialTooLongToRecord"}, {attack, "TestAttackViolationsHiddenByAFlood"},
@@ -93,9 +100,9 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// I3: mint signs own tokens, for which intent and lease are one write. A driver
-// whose credentials live at a third party needs the intent first.
-func TestThirdPartyDriversWait(t *testing.T) {
+// I3, I8: a driver whose credentials live at a third party has revocation handles,
+// which are never kept in the clear.
+func TestThirdPartiesNeedASealer(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
 	cfg := e.Config

@@ -49,7 +49,7 @@ type Lane interface {
 	// themselves.
 	Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]Claimed, error)
 	// Owing sums up what Take could claim now or later, by provider and in the
-	// order of their names: live leases before their expiry are not in it.
+	// order of their names: live leases before their expiry are in Held alone.
 	Owing(ctx context.Context, now time.Time) ([]Owing, error)
 	// Sealed returns up to n (1..1000) leases, in the order of their ids and after
 	// the id given ("" = from the first), that are not in a final state and whose
@@ -72,6 +72,7 @@ type Owing struct {
 	Revoking int       // live ones after their expiry too
 	Oldest   time.Time // since when the oldest of them is owed: its RevokedAt, or for an intent its IssuedAt
 	NextAt   time.Time // the earliest NextAt among them
+	Held     int       // all that are in no final state, also those that are live and owe nothing yet
 }
 
 // Audit reads the record.
@@ -200,6 +201,7 @@ type LeaseFilter struct {
 	State    LeaseState
 	From, To time.Time // issued in [From, To)
 	Now      time.Time // "expired" is relative to it; required
+	Upstream bool      // only those of third parties
 	Page     Page
 
 	ExpiresAfter time.Time // expires, or expired, after it

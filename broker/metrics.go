@@ -13,6 +13,16 @@ type metrics struct {
 	owed       prometheus.Gauge
 	refills    prometheus.Counter
 	unrecorded prometheus.Counter
+
+	// Of third parties, by provider.
+	owing       *prometheus.GaugeVec
+	owingAge    *prometheus.GaugeVec
+	orphans     *prometheus.CounterVec
+	revocations *prometheus.CounterVec
+	deadAfter   *prometheus.HistogramVec
+	mints       *prometheus.CounterVec
+	mintSeconds *prometheus.HistogramVec
+	breakers    *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -29,8 +39,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals of unknown callers beyond the bound of what is recorded."}),
 	}
+	m.newUpstream()
 	if r != nil {
-		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded)
+		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded,
+			m.owing, m.owingAge, m.orphans, m.revocations, m.deadAfter, m.mints, m.mintSeconds, m.breakers)
 	}
 	return m
 }

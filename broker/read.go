@@ -110,7 +110,10 @@ func (b *Broker) RevokeLease(ctx context.Context, who Principal, id, reason stri
 // on the record. Ending what is dead already is no error, and finishes an earlier
 // end that a store had not taken. What fails is owed.
 func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Lease, error) {
-	ended := l.State == LeaseRevoked || l.State == LeaseRevoking
+	ended, dead := l.State == LeaseRevoked || l.State == LeaseRevoking, LeaseRevoked
+	if l.Upstream != nil {
+		dead = LeaseRevoking // here; that it is there is the lane's to say
+	}
 	if l.Cause != "" || !b.now().Before(l.ExpiresAt) || !ended && l.State != LeaseLive && l.State != LeaseIntent {
 		b.paidLease(l.ID)
 		return l, nil // dead with its task, or by itself
@@ -131,7 +134,7 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 	if !ended {
 		e := b.taskEntry(audit.LeaseRevoked, by, l.TaskID, map[string]string{"reason": reason})
 		e.LeaseID = l.ID
-		rec := Record{EndLease: &LeaseEnd{ID: l.ID, State: LeaseRevoked, By: by, At: now}, Entries: []audit.Entry{e}}
+		rec := Record{EndLease: &LeaseEnd{ID: l.ID, State: dead, By: by, At: now}, Entries: []audit.Entry{e}}
 		if l.TaskID == l.ID { // a token for the API is no lease
 			rec.EndLease, rec.Entries[0].TaskID = nil, ""
 		}
@@ -150,8 +153,9 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 	}
 	b.paidLease(l.ID)
 	if !ended {
-		l.State, l.RevokedAt, l.RevokedBy = LeaseRevoked, now, by
+		l.State, l.RevokedAt, l.RevokedBy = dead, now, by
 	}
+	b.nudge(l.Provider)
 	return l, nil
 }
 
@@ -171,6 +175,10 @@ func (b *Broker) endNarrowed(ctx context.Context, l Lease, now time.Time) error 
 				mu.Unlock()
 				if !c.ExpiresAt.After(now) {
 					return nil
+				}
+				if c.Upstream != nil { // nothing follows at a third party by itself
+					_, err := b.endLease(ctx, c, self, "narrowed from what was ended")
+					return err
 				}
 				b.tombs.add(c.ID, c.ExpiresAt)
 				_, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: c.ID, TaskID: c.TaskID, ExpiresAt: c.ExpiresAt}, now)

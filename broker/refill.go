@@ -34,13 +34,7 @@ func (b *Broker) refill(ctx context.Context) error {
 	if err := b.refillAPI(ctx, now); err != nil {
 		return err
 	}
-	ended, err := b.eachLease(ctx, LeaseFilter{State: LeaseRevoked, From: now.Add(-b.cfg.Limits.MaxTTL)}, func(l Lease) error {
-		if closed[l.TaskID] || !l.ExpiresAt.After(now) {
-			return nil
-		}
-		_, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, now)
-		return err
-	})
+	ended, err := b.refillEnded(ctx, now, closed)
 	if err != nil {
 		return err
 	}
@@ -83,6 +77,26 @@ func (b *Broker) refillClosed(ctx context.Context, now time.Time) (map[string]bo
 		return err
 	})
 	return closed, err
+}
+
+// refillEnded refuses again what was refused before its time, whether or not it is
+// dead at its provider.
+func (b *Broker) refillEnded(ctx context.Context, now time.Time, closed map[string]bool) (int, error) {
+	sum := 0
+	for _, state := range []LeaseState{LeaseRevoked, LeaseRevoking, LeaseUnconfirmed} {
+		n, err := b.eachLease(ctx, LeaseFilter{State: state, From: now.Add(-b.cfg.Limits.MaxTTL)}, func(l Lease) error {
+			if closed[l.TaskID] || !l.ExpiresAt.After(now) {
+				return nil
+			}
+			_, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, now)
+			return err
+		})
+		sum += n
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
 }
 
 // ledgerOnly is why a task ends that the ledger knows as closed and the journal

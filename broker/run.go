@@ -26,6 +26,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	} {
 		g.Go(func() error { return every(ctx, time.Second, keep) })
 	}
+	b.runUpstream(ctx, g.Go)
 	g.Go(func() error { return every(ctx, time.Minute, func(context.Context) { b.tombs.sweep(b.now()) }) })
 	g.Go(func() error {
 		b.checkpoint(ctx) // what earlier runs left unsigned, for example by a kill
@@ -196,5 +197,5 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 	if owed > 0 {
 		out = append(out, Dependency{Name: "owed_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are owed to a store; the broker goes on trying", owed)})
 	}
-	return out
+	return append(out, b.owing(ctx)...)
 }

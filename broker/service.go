@@ -102,18 +102,21 @@ type TokenRequest struct {
 	Deferred   bool // the client can wait for a person
 	Tool       string
 	Reason     agenttext.Untrusted
+	PublicKey  string // what a provider is to certify, in its own format; at most 16 KiB, printable
 }
 
 // Token is the answer to a TokenRequest.
 type Token struct {
 	Token     provider.Secret
-	Type      string // "DPoP" or "Bearer"
+	Type      string // "DPoP", "Bearer", or "N_A" (RFC 8693 section 2.2.1) when it is no access token
+	Format    string // issued_token_type (RFC 8693 section 3); "" = an access token
 	ExpiresIn Seconds
 	Scopes    scopes.Set
 	Details   []scopes.Detail // only when asked with them
 	LeaseID   string
 	RequestID string
-	API       string // scope of a token for the API: the roles; Scopes is then empty
+	Class     provider.Class // how it can be taken back; "" for tokens for the API
+	API       string         // scope of a token for the API: the roles; Scopes is then empty
 }
 
 // Revoker is who asks for the end of a token (RFC 7009): a principal, or the

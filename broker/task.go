@@ -27,6 +27,7 @@ const (
 	CauseHeartbeat  Cause = "heartbeat"  // its runner went silent
 	CauseExited     Cause = "exited"     // its sandbox is gone
 	CauseSuspicious Cause = "suspicious" // an approver denied a request as suspicious
+	CauseExpired    Cause = "expired"    // of a lease alone: it had its whole time
 )
 
 // Seconds is a whole number of seconds, in JSON a number.

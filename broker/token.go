@@ -3,15 +3,18 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
+	"ebb/attest/jose"
 	"ebb/broker/audit"
 	"ebb/broker/provider"
 	"ebb/scopes"
 	"ebb/scopes/policy"
 )
+
+// maxPublicKey is far above any public key or certificate request.
+const maxPublicKey = 16 << 10
 
 // want is one token request whose caller is known and whose target is resolved:
 // what policy judges and what, if it says yes, is minted.
@@ -24,6 +27,8 @@ type want struct {
 	bind     provider.Binding
 	tool     string
 	details  bool
+
+	publicKey string // see provider.Grant
 }
 
 // Token walks one token request from evidence to credential (package comment,
@@ -70,9 +75,12 @@ func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
 // target resolves scopes and resources to one provider and checks everything
 // that no policy and no person can allow (I5).
 func (b *Broker) target(a asker, r TokenRequest) (want, error) {
-	w := want{asker: a, scopes: r.Scopes, bind: r.Possession.Binding(), tool: r.Tool, details: r.Details, ttl: r.TTL}
+	w := want{asker: a, scopes: r.Scopes, bind: r.Possession.Binding(), tool: r.Tool, details: r.Details, ttl: r.TTL, publicKey: r.PublicKey}
 	if r.Tool != "" && !kindForm.MatchString(r.Tool) {
 		return w, E(Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
+	}
+	if len(r.PublicKey) > maxPublicKey || !jose.Plain(r.PublicKey) {
+		return w, E(Invalid, "public_key must be at most 16 KiB of printable characters.", nil)
 	}
 	names := r.Scopes.Providers()
 	if len(names) != 1 {
@@ -205,25 +213,19 @@ func (b *Broker) frame(w want, d decided, now time.Time) (scopes.Set, time.Time,
 	return d.scopes, exp, nil
 }
 
-// mint records, then answers (I1). Drivers of this house mint own tokens without
-// a third party, so intent and lease are one write: a token that was signed but
-// not recorded is known to nobody and dead.
+// mint records, then answers (I1). Own tokens have no third party, so intent and
+// lease are one write: a token that was signed but not recorded is known to nobody
+// and dead.
 func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if d.deliver != "" && d.deliver != "token" {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, E(Denied, "Policy delivers this credential only through the egress proxy.", nil))
 	}
-	now := b.now()
-	set, exp, err := b.frame(w, d, now)
+	if b.upstreams[w.name] != nil {
+		return b.mintUpstream(ctx, w, d)
+	}
+	lease, err := b.draft(ctx, w, d)
 	if err != nil {
-		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, err)
-	}
-	lease := Lease{
-		ID: newID(leasePrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Provider: w.name,
-		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.provider.Driver.Traits().Revocability.Class, RequestID: d.requestID,
-		Rule: strings.Join(d.rules, ","), Tool: w.tool, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
-	}
-	if n := len(w.lineage); n > 0 {
-		lease.ParentID = w.lineage[n-1]
+		return Token{}, err
 	}
 	cred, err := w.provider.Driver.Mint(ctx, b.grant(w, lease))
 	if err != nil {
@@ -238,11 +240,33 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 			return Token{}, b.undelivered(ctx, lease, errors.Join(err, ErrDone))
 		}
 	}
-	out := Token{Token: cred.Token, Type: cred.Type, ExpiresIn: Seconds(exp.Unix() - now.Unix()), Scopes: set, LeaseID: lease.ID, RequestID: d.requestID}
+	out := Token{
+		Token: cred.Token, Type: cred.Type, ExpiresIn: Seconds(lease.ExpiresAt.Unix() - lease.IssuedAt.Unix()), Scopes: lease.Scopes,
+		LeaseID: lease.ID, RequestID: d.requestID, Class: lease.Class,
+	}
 	if w.details {
-		out.Details = scopes.DetailsOf(set)
+		out.Details = scopes.DetailsOf(lease.Scopes)
 	}
 	return out, nil
+}
+
+// draft is the lease that a want becomes: live, within every frame, and nowhere
+// yet. What does not fit is a denial on the record.
+func (b *Broker) draft(ctx context.Context, w want, d decided) (Lease, error) {
+	now := b.now()
+	set, exp, err := b.frame(w, d, now)
+	if err != nil {
+		return Lease{}, b.deny(ctx, w.asker, w.scopes, nil, err)
+	}
+	l := Lease{
+		ID: newID(leasePrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Provider: w.name,
+		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.provider.Driver.Traits().Revocability.Class, RequestID: d.requestID,
+		Rule: strings.Join(d.rules, ","), Tool: w.tool, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
+	}
+	if n := len(w.lineage); n > 0 {
+		l.ParentID = w.lineage[n-1]
+	}
+	return l, nil
 }
 
 // issued is the data of an audit.LeaseIssued entry. Its members are sorted by
@@ -259,16 +283,30 @@ type issued struct {
 	Txn       string           `json:"txn"`
 }
 
+func issuedOf(l Lease) issued {
+	return issued{
+		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID,
+		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
+	}
+}
+
 // record makes the lease durable and then live. From here on a client that hangs
 // up changes nothing.
 func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	e := b.taskEntry(audit.LeaseIssued, l.Sandbox, l.TaskID, issued{
-		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID, Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
-	})
-	e.LeaseID, e.RequestID = l.ID, l.RequestID
-	rec := Record{IssueLease: &l, Entries: []audit.Entry{e}}
+	if err := b.issue(ctx, l, d, audit.LeaseIssued); err != nil {
+		return err
+	}
+	if err := b.enliven(ctx, l, limit); err != nil {
+		return b.undelivered(ctx, l, err)
+	}
+	return nil
+}
+
+// issue makes a lease durable, and with it that its request was redeemed.
+func (b *Broker) issue(ctx context.Context, l Lease, d decided, kind string) error {
+	rec := Record{IssueLease: &l, Entries: []audit.Entry{b.leaseEntry(kind, l.Sandbox, l, issuedOf(l))}}
 	var err error
 	if d.first != nil {
 		_, err = b.cfg.Desk.Settle(ctx, d.first.ID, RequestApproved, RequestIssued, l.IssuedAt, rec)
@@ -284,11 +322,16 @@ func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) erro
 	if err != nil {
 		return unavailable(err)
 	}
-	live := LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}
-	if err = b.cfg.Ledger.PutLease(ctx, live, limit, false); err == nil && !b.tombs.has(l.TaskID, b.now()) {
-		return nil
+	return nil
+}
+
+// enliven makes a lease live in the ledger, if its task may hold it.
+func (b *Broker) enliven(ctx context.Context, l Lease, limit int) error {
+	err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, limit, false)
+	if err == nil && b.tombs.has(l.TaskID, b.now()) {
+		return ErrTaskClosed
 	}
-	return b.undelivered(ctx, l, err)
+	return err
 }
 
 // undelivered ends a lease whose token nobody got.
@@ -296,17 +339,22 @@ func (b *Broker) undelivered(ctx context.Context, l Lease, cause error) error {
 	// Whatever made it late must not make its end late too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	e := b.taskEntry(audit.LeaseUndelivered, self, l.TaskID, map[string]string{"why": fmt.Sprint(errorKind(cause))})
-	e.LeaseID = l.ID
+	e := b.leaseEntry(audit.LeaseUndelivered, self, l, map[string]string{"why": errorKind(cause)})
 	if err := b.cfg.Journal.Append(ctx, Record{
 		EndLease: &LeaseEnd{ID: l.ID, State: LeaseRevoked, By: self, At: b.now()}, Entries: []audit.Entry{e},
 	}); err != nil && !errors.Is(err, ErrDone) {
 		b.cfg.Logger.ErrorContext(ctx, "an undelivered lease stays on the record as live until it expires", "lease_id", l.ID, "error", err)
 	}
-	if _, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, b.now()); err != nil {
-		b.cfg.Logger.ErrorContext(ctx, "an undelivered lease could not be ended in the ledger", "lease_id", l.ID, "error", err)
-	}
+	b.endInLedger(ctx, l)
+	return undeliveredError(cause)
+}
+
+// undeliveredError says why nothing was issued.
+func undeliveredError(cause error) error {
+	e, known := errors.AsType[*Error](cause)
 	switch {
+	case known:
+		return e
 	case cause == nil, errors.Is(cause, ErrTaskClosed), errors.Is(cause, ErrNotFound):
 		return completedMeanwhile(cause)
 	case errors.Is(cause, ErrDone):
@@ -324,14 +372,17 @@ func completedMeanwhile(cause error) *Error {
 	return E(InvalidGrant, "The task was completed meanwhile. Nothing was issued.", cause)
 }
 
-// errorKind names a sentinel for the record; other causes may hold internals.
+// errorKind names a cause for the record, which must not hold internals.
 func errorKind(err error) string {
-	for _, s := range []error{ErrTaskClosed, ErrTaskPaused, ErrCap, ErrNotFound, ErrDone} {
+	for _, s := range []error{ErrTaskClosed, ErrTaskPaused, ErrCap, ErrNotFound, ErrDone, provider.ErrRefused, errWider, ErrLost} {
 		if errors.Is(err, s) {
 			return s.Error()
 		}
 	}
-	return "ledger unavailable"
+	if _, busy := errors.AsType[*provider.BusyError](err); busy {
+		return "the provider limits the rate"
+	}
+	return "a store or the provider is unavailable"
 }
 
 // txn joins request, approval, token, use and revocation; narrowing keeps it.

@@ -19,4 +19,4 @@ CREATE TABLE upstream_leases (
     handle        TEXT   NOT NULL  -- sealed, '' when there is none
 );
 CREATE INDEX upstream_leases_due  ON upstream_leases (provider, next_at) WHERE next_at > 0;
-CREATE INDEX upstream_leases_task ON upstream_leases (task_id) WHERE next_at > 0;
+CREATE INDEX upstream_leases_task ON upstream_leases (task_id);

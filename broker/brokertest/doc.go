@@ -3,4 +3,7 @@
 //
 //	env.go      New: stores, keys, attestors, providers, principals
 //	sandbox.go  a sandbox with a key of its own, and what it sends
+//	upstream.go a third party over HTTP with a state of its own, which fails as it is told
+//	driver.go   Party: a driver for it
+//	sealing.go  sealing keys for handles
 package brokertest

@@ -47,9 +47,12 @@ type Config struct {
 	Desk      broker.Desk
 	Policies  map[string][]byte // Cedar files; nil = the starter policy
 	Attestors map[string]attest.Attestor
+	Providers map[string]broker.Provider // besides orders and mail
+	Sealer    broker.Sealer              // nil = a key of its own
 	Limits    broker.Limits
-	Issuer    string // "" = Issuer
-	Nonces    bool   // nonce mode
+	Logger    *slog.Logger // nil = silent
+	Issuer    string       // "" = Issuer
+	Nonces    bool         // nonce mode
 	Start     time.Time
 	Run       bool // run the janitor too
 	RealTime  bool // the clock is the machine's
@@ -185,6 +188,13 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
 		Principals: e.principals(t), Keys: e.Ring, Limits: c.Limits, Now: e.Clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
+	}
+	maps.Copy(cfg.Providers, c.Providers)
+	if c.Logger != nil {
+		cfg.Logger = c.Logger
+	}
+	if cfg.Sealer = c.Sealer; cfg.Sealer == nil && len(c.Providers) > 0 {
+		cfg.Sealer = Sealer(t, nil, e.Clock.Now)
 	}
 	if c.Nonces {
 		if cfg.Nonces, err = dpop.NewNonces(e.Ring.Derive("dpop-nonce"), 5*time.Minute); err != nil {

@@ -97,14 +97,12 @@ func (r *Ring) Err() error {
 	return r.err
 }
 
-// KeyID names the key that Seal uses now, or is "" when there is none.
+// KeyID names the key that Seal uses now, as it stands between the dots of what Seal
+// returns, or is "" when there is none.
 func (r *Ring) KeyID() string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.newest == "" {
-		return ""
-	}
-	return version + "." + r.newest
+	return r.newest
 }
 
 // Seal encrypts s for a lease with the newest key.

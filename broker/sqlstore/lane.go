@@ -158,16 +158,20 @@ func (s *Store) Owing(ctx context.Context, now time.Time) ([]broker.Owing, error
 	if now.IsZero() {
 		return nil, errors.New("owing: it needs a time")
 	}
-	const text = "SELECT u.provider, sum(CASE WHEN l.state = 'intent' THEN 1 ELSE 0 END), sum(CASE WHEN l.state = 'intent' THEN 0 ELSE 1 END), " +
-		"min(CASE l.state WHEN 'intent' THEN l.issued_at WHEN 'live' THEN l.expires_at ELSE l.revoked_at END), min(u.next_at) " +
-		"FROM upstream_leases u JOIN leases l ON l.id = u.lease_id " +
-		"WHERE u.next_at > 0 AND (l.state = 'revoking' OR l.state = 'intent' AND u.next_at <= ? OR l.state = 'live' AND u.next_at <= ? AND l.expires_at <= ?) " +
-		"GROUP BY u.provider ORDER BY u.provider"
+	const (
+		intent   = "l.state = 'intent' AND u.next_at <= ?"
+		revoking = "(l.state = 'revoking' OR l.state = 'live' AND u.next_at <= ? AND l.expires_at <= ?)"
+		text     = "SELECT provider, sum(intent), sum(revoking), coalesce(min(CASE WHEN intent + revoking > 0 THEN since END), 0), " +
+			"coalesce(min(CASE WHEN intent + revoking > 0 THEN next_at END), 0), count(*) FROM (SELECT u.provider, u.next_at, " +
+			"CASE WHEN " + intent + " THEN 1 ELSE 0 END AS intent, CASE WHEN " + revoking + " THEN 1 ELSE 0 END AS revoking, " +
+			"CASE l.state WHEN 'intent' THEN l.issued_at WHEN 'live' THEN l.expires_at ELSE l.revoked_at END AS since " +
+			"FROM upstream_leases u JOIN leases l ON l.id = u.lease_id WHERE u.next_at > 0) o GROUP BY provider ORDER BY provider"
+	)
 	at := millis(now)
 	out, err := collect(ctx, s.engine.read(), text, []any{at, at, at}, func(row scan) (broker.Owing, error) {
 		var o broker.Owing
 		var oldest, next int64
-		err := row(&o.Provider, &o.Intents, &o.Revoking, &oldest, &next)
+		err := row(&o.Provider, &o.Intents, &o.Revoking, &oldest, &next, &o.Held)
 		o.Oldest, o.NextAt = fromMillis(oldest), fromMillis(next)
 		return o, err
 	})

@@ -80,6 +80,12 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 		w.in("l.parent_id", f.Parents)
 		w.add("l.parent_id <> ''") // the partial index
 	}
+	switch {
+	case f.Upstream && f.TaskID != "":
+		w.add("l.id IN (SELECT u.lease_id FROM upstream_leases u WHERE u.task_id = ?)", f.TaskID)
+	case f.Upstream:
+		w.add("l.id IN (SELECT u.lease_id FROM upstream_leases u)")
+	}
 	if !f.From.IsZero() {
 		w.add("l.issued_at >= ?", millis(f.From))
 	}

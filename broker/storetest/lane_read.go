@@ -24,6 +24,11 @@ func upstreamListings(t *journalTest) {
 		t.same(name, got, []broker.Lease{own, shown(live), shown(owed)})
 	}
 	t.same("provider", t.leases(broker.LeaseFilter{Provider: "cloud"}), want[1:])
+	for name, f := range map[string]broker.LeaseFilter{"upstream": {}, "upstream of the task": {TaskID: task.ID}} {
+		f.Upstream = true
+		t.same(name, t.leases(f), want[1:])
+	}
+	t.same("upstream of another task", t.leases(broker.LeaseFilter{TaskID: t.openTask().ID, Upstream: true}), []string{})
 	claims := t.take(owed.RevokedAt, 10)
 	sealed, err := t.Journal.Sealed(t.Context(), "", "", 10)
 	if err != nil || len(sealed) != 2 || len(claims) != 1 || claims[0].Upstream.Handle == "" {
@@ -93,14 +98,15 @@ func owing(t *journalTest) {
 	t.want("settle", t.settle(done(dead.ID, 1, broker.LeaseRevoked, at)), nil)
 
 	t.same("before the mints end", sum(intent.Upstream.NextAt.Add(-1)), []broker.Owing{
-		{Provider: "cloud", Revoking: 2, Oldest: at, NextAt: second.Upstream.NextAt},
+		{Provider: "aaa", Held: 1},
+		{Provider: "cloud", Revoking: 2, Oldest: at, NextAt: second.Upstream.NextAt, Held: 4},
 	})
 	t.same("after", sum(at), []broker.Owing{
-		{Provider: "aaa", Intents: 1, Oldest: other.IssuedAt, NextAt: other.Upstream.NextAt},
-		{Provider: "cloud", Intents: 1, Revoking: 2, Oldest: intent.IssuedAt, NextAt: intent.Upstream.NextAt},
+		{Provider: "aaa", Intents: 1, Oldest: other.IssuedAt, NextAt: other.Upstream.NextAt, Held: 1},
+		{Provider: "cloud", Intents: 1, Revoking: 2, Oldest: intent.IssuedAt, NextAt: intent.Upstream.NextAt, Held: 4},
 	})
 	t.same("claimed ones too", len(t.take(at, 10)), 1)
-	t.same("after the expiry", sum(live.ExpiresAt)[1], broker.Owing{Provider: "cloud", Intents: 1, Revoking: 3, Oldest: intent.IssuedAt, NextAt: intent.Upstream.NextAt})
+	t.same("after the expiry", sum(live.ExpiresAt)[1], broker.Owing{Provider: "cloud", Intents: 1, Revoking: 3, Oldest: intent.IssuedAt, NextAt: intent.Upstream.NextAt, Held: 4})
 	if _, err := t.Journal.Owing(t.Context(), time.Time{}); err == nil {
 		t.Error("owing at no time")
 	}

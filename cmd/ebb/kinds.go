@@ -85,7 +85,7 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 			ps = append(ps, config.Problem{Key: "providers, " + p.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(providers.Kinds(), ", ")})
 			continue
 		}
-		out[p.Name] = broker.Provider{Driver: driver, Kind: p.Kind, Resource: p.Resource, MaxTTL: p.MaxTTL}
+		out[p.Name] = broker.Provider{Driver: driver, Kind: p.Kind, Resource: p.Resource, MaxTTL: p.MaxTTL, Parallel: p.Parallel, MaxLive: p.MaxLive}
 	}
 	if len(ps) > 0 {
 		return nil, ps

@@ -72,6 +72,12 @@ func (n *node) keepKeys(ctx context.Context) error {
 			if err := n.dir.Maintain(now); err != nil {
 				n.log.ErrorContext(ctx, "signing keys could not be looked after; the ones in force stay", "error", err)
 			}
+			if n.sealing == nil {
+				continue
+			}
+			if err := n.sealing.Maintain(ctx); err != nil {
+				n.log.ErrorContext(ctx, "sealing keys could not be looked after; nothing mints at third parties without one", "error", err)
+			}
 		}
 	}
 }

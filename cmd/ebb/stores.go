@@ -4,15 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ebb/broker"
 	"ebb/broker/memstore"
 	"ebb/broker/redisstore"
+	"ebb/broker/seal"
+	wrappers "ebb/broker/seal/all"
 	"ebb/broker/sqlstore"
 	"ebb/cmd/ebb/internal/config"
 )
@@ -89,4 +93,37 @@ func ledgerConfig(c config.Config) (redisstore.Config, error) {
 		return rc, usage("redis.ca_file holds no certificate", "name a PEM file with CERTIFICATE blocks")
 	}
 	return rc, nil
+}
+
+// The sealing key of an ebb that says nothing about it.
+const (
+	sealingFileKind = "file"
+	sealingFile     = "sealing.pem"
+)
+
+// openSealer makes the ring of sealing keys when a provider is a third party: ebb
+// has nothing to seal without one.
+func (n *node) openSealer(ctx context.Context, c config.Config, store seal.Store, providers map[string]broker.Provider) (broker.Sealer, error) {
+	third := false
+	for _, p := range providers {
+		third = third || p.Driver.Traits().ThirdParty
+	}
+	if !third {
+		return nil, nil //nolint:nilnil // none is needed, and the broker says so when one is
+	}
+	options := map[string]any{}
+	switch {
+	case len(c.Sealing.Config) > 0:
+		if err := json.Unmarshal(c.Sealing.Config, &options); err != nil {
+			return nil, fail("sealing.config: "+err.Error(), "write it as a mapping")
+		}
+	case c.Sealing.Kind == sealingFileKind:
+		options["path"] = filepath.Join(c.DataDir, sealingFile)
+	}
+	w, err := wrappers.New(c.Sealing.Kind, options)
+	if err != nil {
+		return nil, fail(err.Error(), "put the key back, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
+	}
+	n.sealing, err = seal.New(ctx, seal.Config{Wrapper: w, Store: store, Log: n.log})
+	return n.sealing, err
 }

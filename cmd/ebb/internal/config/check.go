@@ -30,6 +30,9 @@ func (c *Config) check(environ []string, src map[string]string, ps *Problems) {
 	}
 	c.checkAttestors(src, ps)
 	c.checkProviders(src, ps)
+	if c.Instance != "" && !instanceForm.MatchString(c.Instance) {
+		ps.add("instance", src["instance"], fmt.Sprintf("%q is not 8 hex digits", c.Instance), "write one such as 0a1b2c3d, or remove the key")
+	}
 	c.checkPrincipals(src, ps)
 }
 
@@ -182,6 +185,7 @@ func (c *Config) checkTimes(src map[string]string, ps *Problems) {
 		{"limits.cool_down", c.Limits.CoolDown, time.Second, 24 * time.Hour},
 		{"limits.poll_interval", c.Limits.PollInterval, time.Second, time.Minute},
 		{"limits.checkpoint", c.Limits.Checkpoint, time.Second, time.Hour},
+		{"limits.sweep", c.Limits.Sweep, time.Minute, 24 * time.Hour},
 	} {
 		if t.got < t.min || t.got > t.max {
 			ps.add(t.key, src[t.key], fmt.Sprintf("%s is out of range", t.got), fmt.Sprintf("choose from %s to %s", t.min, t.max))

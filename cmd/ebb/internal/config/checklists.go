@@ -45,6 +45,9 @@ func (c *Config) checkProviders(src map[string]string, ps *Problems) {
 			ps.add(at+".resource", src[at], "another provider has the same resource", "one resource belongs to one provider")
 		}
 		resources[p.Resource] = true
+		if p.Parallel < 0 || p.Parallel > 1000 || p.MaxLive < 0 {
+			ps.add(at, src[at], "parallel or max_live is out of range", "choose parallel from 1 to 1000 and max_live from 1, or leave them out")
+		}
 		if p.MaxTTL > c.Limits.MaxTTL {
 			ps.add(at+".max_ttl", src[at], "it is longer than limits.token_ttl", "shorten it or raise limits.token_ttl")
 		}

@@ -22,6 +22,8 @@ type Config struct {
 	Providers      []Provider
 	Principals     []Principal
 	Signing        Signing
+	Sealing        Sealing
+	Instance       string
 	Limits         broker.Limits
 	DPoP           DPoP
 	TrustedProxies []string
@@ -66,6 +68,8 @@ type Provider struct {
 	Kind     string
 	Resource string
 	MaxTTL   time.Duration
+	Parallel int // calls at one time; 0 = the broker's default
+	MaxLive  int // 0 = no bound
 	Config   json.RawMessage
 }
 
@@ -76,6 +80,13 @@ type Signing struct {
 	Lead        time.Duration
 	Overlap     time.Duration
 	KeysDir     string
+}
+
+// Sealing says where the key lives that seals revocation handles. Config is what
+// its kind says it is.
+type Sealing struct {
+	Kind   string
+	Config json.RawMessage
 }
 
 // DPoP is the proof-of-possession mode (RFC 9449): Nonce is "on" or "off".

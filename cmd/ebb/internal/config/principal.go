@@ -33,6 +33,7 @@ var roles = []string{string(broker.RoleRunner), string(broker.RoleApprover), str
 var (
 	nameForm      = regexp.MustCompile(`\A[a-z][a-z0-9-]{0,31}\z`)
 	principalForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}\z`)
+	instanceForm  = regexp.MustCompile(`\A[0-9a-f]{8}\z`)
 )
 
 func (c *Config) readAttestors(r *reader) listOf {
@@ -51,7 +52,8 @@ func (c *Config) readProviders(r *reader) listOf {
 		c.Providers = nil
 		r.each(path, n, func(at string, item ast.Node) {
 			var p Provider
-			r.mapping(at, item, []field{{"name", &p.Name}, {"kind", &p.Kind}, {"resource", &p.Resource}, {"max_ttl", &p.MaxTTL}, {"config", &p.Config}})
+			r.mapping(at, item, []field{{"name", &p.Name}, {"kind", &p.Kind}, {"resource", &p.Resource}, {"max_ttl", &p.MaxTTL},
+				{"parallel", &p.Parallel}, {"max_live", &p.MaxLive}, {"config", &p.Config}})
 			c.Providers = append(c.Providers, p)
 		})
 	}

@@ -1,0 +1,350 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"ebb/broker/audit"
+	"ebb/broker/pace"
+	"ebb/broker/provider"
+)
+
+// expirySkew is how far a provider's clock may be behind: a credential counts as
+// dead by its own expiry only so much later.
+const expirySkew = time.Minute
+
+// retries is how long the lane waits after failures at one lease.
+var retries = pace.Backoff{Min: time.Second, Max: 5 * time.Minute}
+
+var (
+	errAlive    = errors.New("the credential is still accepted after it was revoked")
+	errSealed   = errors.New("the revocation handle cannot be opened")
+	errNoWay    = errors.New("the credential can be revoked by nobody and never expires")
+	errNotToday = errors.New("the provider is not called now")
+)
+
+// attempt is one look at one claimed lease: what is found out is collected here and
+// written down once, at its end.
+type attempt struct {
+	b    *Broker
+	u    *upstream
+	c    Claimed
+	up   Upstream // as it is going to be
+	end  LeaseState
+	note []audit.Entry
+}
+
+// work does one attempt and gives the claim back with what came of it.
+func (b *Broker) work(ctx context.Context, u *upstream, c Claimed) {
+	defer func() {
+		<-u.claims
+		if len(u.claims)+u.Parallel <= cap(u.claims) {
+			u.nudge()
+		}
+	}()
+	if c.Upstream == nil {
+		return // not the lane's
+	}
+	a := &attempt{b: b, u: u, c: c, up: *c.Upstream, end: LeaseRevoking}
+	a.step(ctx)
+	a.settle()
+}
+
+// step does what is to be done next.
+func (a *attempt) step(ctx context.Context) {
+	accepted := !a.up.AcceptedAt.IsZero()
+	switch {
+	case a.c.Class == provider.ClassTTLOnly && a.over():
+		a.dead(ProofExpired)
+	case a.c.Class == provider.ClassTTLOnly && a.up.DiesAt.IsZero():
+		a.fail(errNoWay)
+	case a.c.Class == provider.ClassTTLOnly:
+		a.up.NextAt = a.overAt()
+	case accepted && a.c.Class == provider.ClassEventual:
+		a.awaitBound(ctx)
+	case accepted:
+		a.prove(ctx)
+	default:
+		a.revoke(ctx)
+	}
+}
+
+// overAt is when the credential's own expiry has passed on every clock.
+func (a *attempt) overAt() time.Time { return a.up.DiesAt.Add(expirySkew) }
+
+func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && !a.b.now().Before(a.overAt()) }
+
+func (a *attempt) revoke(ctx context.Context) {
+	t, err := a.target()
+	if err == nil {
+		err = a.call(ctx, func(ctx context.Context) error { return a.u.revoke(ctx, t) })
+	}
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	a.up.AcceptedAt, a.up.LastError = a.b.now(), ""
+	if a.c.Class == provider.ClassEventual {
+		a.log(audit.LeaseAccepted, map[string]any{"bound_seconds": a.up.Bound})
+		a.up.NextAt = a.nextProbe()
+		return
+	}
+	a.prove(ctx)
+}
+
+// probe reports whether the credential is known to be refused. It is an error when
+// nobody could tell.
+func (a *attempt) probe(ctx context.Context) (refused bool, err error) {
+	p, can := a.u.Driver.(provider.Prober)
+	if !can || a.c.State == LeaseIntent && a.up.Handle == "" {
+		return false, errors.ErrUnsupported // nothing to use
+	}
+	t, err := a.target()
+	if err != nil {
+		return false, err
+	}
+	var alive bool
+	err = a.call(ctx, func(ctx context.Context) (err error) {
+		alive, err = safely(func() (bool, error) { return p.Probe(ctx, t) })
+		return err
+	})
+	if err == nil {
+		a.up.ProbedAt = a.b.now()
+	}
+	return err == nil && !alive, err
+}
+
+// maxProbes is how many attempts an accepted revocation is worth whose probe cannot
+// be judged: the provider's word then has to do, and is all that is claimed.
+const maxProbes = 5
+
+// prove finishes a revocation that holds from the moment it was accepted.
+func (a *attempt) prove(ctx context.Context) {
+	refused, err := a.probe(ctx)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		a.dead(ProofConfirmed)
+	case refused:
+		a.dead(ProofProbed)
+	case err == nil: // it lied, or it was early: revoke again
+		a.up.AcceptedAt = time.Time{}
+		a.fail(errAlive)
+	case a.up.Attempts+1 >= maxProbes && !errors.Is(err, errNotToday):
+		a.dead(ProofConfirmed)
+	default:
+		a.fail(err)
+	}
+}
+
+// awaitBound finishes a revocation that holds some time after it was accepted.
+func (a *attempt) awaitBound(ctx context.Context) {
+	refused, err := a.probe(ctx)
+	past := !a.b.now().Before(a.bound())
+	switch {
+	case refused:
+		a.dead(ProofProbed)
+	case errors.Is(err, errNotToday) && !past:
+		a.fail(err)
+	case !past:
+		a.up.NextAt = a.nextProbe()
+	case a.over():
+		a.dead(ProofExpired)
+	case err == nil: // it promised to be refused by now
+		a.up.AcceptedAt = time.Time{}
+		a.fail(errAlive)
+	default:
+		a.dead(ProofBound)
+	}
+}
+
+// bound is when a revocation that was accepted holds for certain.
+func (a *attempt) bound() time.Time { return a.up.AcceptedAt.Add(a.up.Bound.Duration()) }
+
+// nextProbe is when to look again at a revocation that takes its time: a few times
+// within the bound when somebody can tell, else at its end.
+func (a *attempt) nextProbe() time.Time {
+	if _, can := a.u.Driver.(provider.Prober); !can {
+		return a.bound()
+	}
+	step := min(max(a.up.Bound.Duration()/10, time.Second), 15*time.Second)
+	return earliest(a.b.now().Add(step), a.bound())
+}
+
+// target opens the handle. A handle that cannot be opened is never left out: the
+// driver would take it for a lease that was never minted.
+func (a *attempt) target() (provider.Target, error) {
+	handle := a.b.kept.get(a.c.ID)
+	if a.up.Handle != "" {
+		opened, err := a.b.cfg.Sealer.Open(a.c.ID, a.up.Handle)
+		if err == nil {
+			handle = opened
+		} else if handle.Empty() {
+			return provider.Target{}, fmt.Errorf("%w: %w", errSealed, err)
+		}
+	}
+	return a.b.targetOf(a.c.Lease, handle), nil
+}
+
+// call waits for its turn at the provider and calls it, in time.
+func (a *attempt) call(ctx context.Context, do func(context.Context) error) error {
+	u := a.u
+	select {
+	case u.calls <- struct{}{}:
+	case <-ctx.Done():
+		return errNotToday
+	}
+	defer func() { <-u.calls }()
+	now := a.b.now()
+	if ctx.Err() != nil || u.quietFor(now) > 0 || !u.ending.Try(now) {
+		return errNotToday
+	}
+	called, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	err := do(called)
+	if err != nil && ctx.Err() != nil {
+		u.ending.Done(true, a.b.now(), 0) // the broker stops: that says nothing about the provider
+		return errNotToday
+	}
+	u.ending.Done(answered(err), a.b.now(), jitter())
+	if busy, is := errors.AsType[*provider.BusyError](err); is {
+		u.leaveAlone(a.b.now(), busy.After)
+	}
+	return err
+}
+
+// fail plans the next attempt. It gives up only when the credential is dead by its
+// own expiry, and says so.
+func (a *attempt) fail(err error) {
+	now := a.b.now()
+	if errors.Is(err, errNotToday) { // nobody tried
+		wait := max(a.u.quietFor(now), a.u.ending.Retry(now).Sub(now), 0)
+		a.up.NextAt = now.Add(wait + time.Duration(jitter()*float64(time.Second)))
+		return
+	}
+	a.up.Attempts++
+	a.up.LastError = failure(err)
+	a.b.cfg.Logger.Warn("a credential could not be taken back yet", "lease_id", a.c.ID, "provider", a.u.name, "attempts", a.up.Attempts, "error", err)
+	a.u.logged.failed(err)
+	if a.over() {
+		a.dead(ProofExpired)
+		a.end = LeaseUnconfirmed
+		return
+	}
+	wait := retries.Wait(a.up.Attempts, jitter())
+	if busy, is := errors.AsType[*provider.BusyError](err); is {
+		wait = max(wait, busy.After)
+	}
+	if errors.Is(err, errSealed) || errors.Is(err, errNoWay) {
+		wait = retries.Max
+	}
+	a.up.NextAt = now.Add(wait)
+	if !a.up.DiesAt.IsZero() && a.up.NextAt.After(a.overAt()) {
+		a.up.NextAt = a.overAt() // the last one
+	}
+	if a.up.Attempts%10 == 1 {
+		a.log(audit.LeaseStuck, map[string]any{"attempts": a.up.Attempts, "why": a.up.LastError, "next_attempt_at": a.up.NextAt})
+	}
+}
+
+// failure says what went wrong in one sentence that holds nothing of the provider's
+// own words.
+func failure(err error) string {
+	var op *net.OpError
+	_, busy := errors.AsType[*provider.BusyError](err)
+	switch {
+	case errors.Is(err, errAlive):
+		return "The provider still accepts it after it was revoked."
+	case errors.Is(err, errSealed):
+		return "Its revocation handle cannot be opened: the sealing key is not here."
+	case errors.Is(err, errNoWay):
+		return "The provider can neither revoke it nor does it expire. End it there, then force it here."
+	case busy:
+		return "The provider limits how often it may be asked."
+	case errors.Is(err, provider.ErrRefused):
+		return refusal(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "The provider did not answer in time."
+	case errors.As(err, &op):
+		return "The provider cannot be reached."
+	}
+	return "The provider answered with an error."
+}
+
+// dead is the end: what is known, since when, and how.
+func (a *attempt) dead(p Proof) {
+	a.up.DeadAt, a.up.Proof = a.b.now(), p
+	if p == ProofExpired {
+		a.up.DeadAt = a.overAt()
+	}
+	a.end = LeaseRevoked
+	if a.cause() == CauseExpired || !a.c.RevokedAt.IsZero() && !a.c.RevokedAt.Before(a.c.ExpiresAt) {
+		a.end = LeaseExpired
+	}
+	if a.c.State == LeaseIntent && a.c.Class == provider.ClassTTLOnly {
+		a.end = LeaseUnconfirmed // nobody knows whether it ever was
+	}
+}
+
+// cause is why the credential ends: a live one in the lane had its whole time.
+func (a *attempt) cause() Cause {
+	if a.c.State == LeaseLive {
+		return CauseExpired
+	}
+	return a.c.Cause
+}
+
+func (a *attempt) log(kind string, data any) {
+	a.note = append(a.note, a.b.leaseEntry(kind, self, a.c.Lease, data))
+}
+
+func (a *attempt) final() bool { return a.end != LeaseRevoking }
+
+// settle writes down what came of the attempt. When that fails the claim ends by
+// itself and somebody does it again: every step can be repeated.
+func (a *attempt) settle() {
+	b := a.b
+	if a.final() {
+		a.up.NextAt = time.Time{}
+		kind := audit.LeaseDead
+		if a.end == LeaseUnconfirmed {
+			kind = audit.LeaseUnconfirmed
+		}
+		a.log(kind, map[string]any{"state": a.end, "proof": a.up.Proof, "dead_at": a.up.DeadAt, "attempts": a.up.Attempts, "provider": a.u.name})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), failTime)
+	defer cancel()
+	up := a.up
+	if up.Handle != "" {
+		up.Handle = "" // leaves the stored one
+	} else if kept := b.kept.get(a.c.ID); !kept.Empty() && !a.final() {
+		up.Handle, _ = b.cfg.Sealer.Seal(a.c.ID, kept) // what a mint could not make durable
+	}
+	err := b.cfg.Journal.Append(ctx, Record{
+		SettleLease: &LeaseMove{ID: a.c.ID, Fence: a.c.Fence, State: a.end, At: b.now(), By: self, Cause: a.cause(), Upstream: up},
+		Entries:     a.note,
+	})
+	if errors.Is(err, ErrDone) {
+		return // another replica has it, or a person forced it
+	}
+	if err != nil {
+		b.cfg.Logger.Warn("what came of a revocation could not be recorded; it is done again", "lease_id", a.c.ID, "error", err)
+		return
+	}
+	if a.final() {
+		b.kept.drop(a.c.ID)
+		a.u.held.Add(-1)
+		a.u.logged.ended(a.end, a.up.Proof, a.since(), a.up.DeadAt)
+		b.rang.ring(a.c.TaskID)
+	}
+}
+
+// since is from when on the end was owed.
+func (a *attempt) since() time.Time {
+	if a.c.RevokedAt.IsZero() {
+		return a.c.ExpiresAt
+	}
+	return a.c.RevokedAt
+}

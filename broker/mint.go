@@ -1,0 +1,201 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ebb/broker/audit"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// minting is one mint at a third party.
+type minting struct {
+	b     *Broker
+	u     *upstream
+	w     want
+	d     decided
+	lease Lease
+}
+
+// mintUpstream mints at a third party (I1, I3). The steps are those of the package
+// comment, where it says what a crash leaves behind at each.
+func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, error) {
+	u := b.upstreams[w.name]
+	leave, err := b.enter(ctx, u, w.live.ID)
+	if err != nil {
+		return Token{}, err
+	}
+	defer leave()
+	l, err := b.draft(ctx, w, d)
+	if err != nil {
+		return Token{}, err
+	}
+	l.State = LeaseIntent
+	l.Upstream = &Upstream{Bound: Seconds(u.traits.Revocability.Bound / time.Second), NextAt: l.IssuedAt.Add(mintTime + mintSlack)}
+	if !u.traits.Lasting {
+		l.Upstream.DiesAt = earliest(l.ExpiresAt)
+		if floor := l.IssuedAt.Add(u.traits.Floor); floor.After(l.ExpiresAt) {
+			l.Upstream.DiesAt = floor
+		}
+	}
+	m := &minting{b: b, u: u, w: w, d: d, lease: l}
+	// From here on a client that hangs up changes nothing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mintTime)
+	defer cancel()
+	if err := m.intend(ctx); err != nil { // step 1
+		return Token{}, err
+	}
+	if err := b.enliven(ctx, l, w.live.Caps.Leases); err != nil { // step 2
+		return Token{}, m.never(err)
+	}
+	cred, err := m.call(ctx) // step 3
+	if err != nil {
+		return Token{}, err
+	}
+	exp, err := m.outcome(cred) // step 4
+	if err != nil {
+		return Token{}, err
+	}
+	out := Token{
+		Token: cred.Token, Type: cred.Type, Format: cred.Format, ExpiresIn: Seconds(exp.Unix() - b.now().Unix()), Scopes: l.Scopes,
+		LeaseID: l.ID, RequestID: l.RequestID, Class: m.lease.Class,
+	}
+	if w.details {
+		out.Details = scopes.DetailsOf(l.Scopes)
+	}
+	return out, nil
+}
+
+// intend makes durable that something is about to come into being. It fails when
+// what will be needed to record the outcome is not there now.
+func (m *minting) intend(ctx context.Context) error {
+	if _, err := m.b.cfg.Sealer.Seal(m.lease.ID, provider.NewSecret(m.lease.ID)); err != nil {
+		return unavailable(fmt.Errorf("sealing: %w", err))
+	}
+	if !m.u.minting.Try(m.b.now()) {
+		return unavailable(errors.New("the breaker of the provider opened"))
+	}
+	err := m.b.issue(ctx, m.lease, m.d, audit.LeaseIntended)
+	if err != nil {
+		m.u.minting.Done(true, m.b.now(), jitter()) // the provider was not asked
+		return err
+	}
+	m.u.held.Add(1)
+	return nil
+}
+
+// call asks the provider. A credential that is not what was decided is refused
+// and taken back.
+func (m *minting) call(ctx context.Context) (provider.Credential, error) {
+	g := m.b.grant(m.w, m.lease)
+	g.Instance, g.PublicKey, g.Save = m.b.instance, m.w.publicKey, m.save
+	start := time.Now()
+	cred, err := safely(func() (provider.Credential, error) { return m.u.Driver.Mint(ctx, g) })
+	m.u.logged.mint(err, time.Since(start))
+	m.u.minting.Done(answered(err), m.b.now(), jitter())
+	busy, isBusy := errors.AsType[*provider.BusyError](err)
+	switch {
+	case err == nil:
+	case isBusy:
+		wait := max(busy.After, time.Second)
+		m.u.leaveAlone(m.b.now(), wait)
+		return cred, m.never(&Error{Kind: TooMany, Public: "The provider limits how often it may be asked. Wait, then try again.", Cause: err, RetryAfter: wait})
+	case errors.Is(err, provider.ErrRefused):
+		return cred, m.never(E(Denied, refusal(err), err))
+	default:
+		return cred, m.fall(cred, err)
+	}
+	l := m.lease
+	switch {
+	case cred.Token.Empty() || cred.Type != "DPoP" && cred.Type != "Bearer" && cred.Type != "N_A":
+		return cred, m.fall(cred, errors.New("the driver returned no credential that could be handed out"))
+	case cred.ExpiresAt.After(l.ExpiresAt):
+		err := m.fall(cred, errWider)
+		return cred, E(Internal, "The broker refused to issue more than was asked for.", errors.Join(errWider, err))
+	}
+	return cred, nil
+}
+
+// refusal is the sentence of a provider.Refused for the caller.
+func refusal(err error) string {
+	if r, ok := errors.AsType[*provider.RefusedError](err); ok && r.Public != "" {
+		return r.Public
+	}
+	return "The provider refused. Ask for something else, or ask the operator."
+}
+
+// save makes a handle durable while the mint goes on.
+func (m *minting) save(ctx context.Context, handle provider.Secret) error {
+	sealed, err := m.b.cfg.Sealer.Seal(m.lease.ID, handle)
+	if err != nil {
+		return fmt.Errorf("sealing: %w", err)
+	}
+	up := *m.lease.Upstream
+	up.Handle = sealed
+	return m.b.cfg.Journal.Append(ctx, Record{SettleLease: &LeaseMove{
+		ID: m.lease.ID, Fence: 1, State: LeaseIntent, At: m.b.now(), Hold: up.NextAt, Upstream: up,
+	}})
+}
+
+// outcome makes the credential durable, and looks once more whether it may still
+// leave. It returns when the credential expires.
+func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), mintSlack)
+	defer cancel()
+	b, l, now := m.b, &m.lease, m.b.now()
+	exp := earliest(l.ExpiresAt, cred.ExpiresAt, cred.DiesAt).Truncate(time.Second)
+	if exp.Sub(now) < time.Second {
+		return exp, m.fall(cred, fmt.Errorf("the credential is over already: it expires %s", exp))
+	}
+	r := weaker(m.u.traits.Revocability, cred.Revocability)
+	l.Class, l.ExpiresAt = r.Class, exp
+	l.Upstream = &Upstream{Bound: Seconds(r.Bound / time.Second), DiesAt: cred.DiesAt, NextAt: exp}
+	if !cred.Handle.Empty() {
+		sealed, err := b.cfg.Sealer.Seal(l.ID, cred.Handle)
+		if err != nil {
+			return exp, m.fall(cred, fmt.Errorf("sealing: %w", err))
+		}
+		l.Upstream.Handle = sealed
+	}
+	err := b.cfg.Journal.Append(ctx, Record{
+		SettleLease: &LeaseMove{ID: l.ID, Fence: 1, State: LeaseLive, At: now, Class: l.Class, ExpiresAt: exp, Upstream: *l.Upstream},
+		Entries:     []audit.Entry{b.leaseEntry(audit.LeaseIssued, l.Sandbox, *l, issuedOf(*l))},
+	})
+	switch {
+	case errors.Is(err, ErrTaskClosed): // saved, but it must die
+		m.u.nudge()
+		return exp, m.undelivered(ctx, err)
+	case err != nil:
+		return exp, m.fall(cred, err)
+	}
+	alive, err := b.alive(ctx, l.TaskID, l.ID)
+	if err != nil {
+		return exp, m.fall(cred, err)
+	}
+	if !alive {
+		return exp, m.fall(cred, m.gone(ctx))
+	}
+	if len(m.w.lineage) > 0 {
+		// Revoked while it was narrowed: nothing is born of it any more.
+		if alive, err := b.alive(ctx, l.TaskID, m.w.lineage...); err != nil || !alive {
+			return exp, m.fall(cred, errors.Join(err, ErrDone))
+		}
+	}
+	return exp, nil
+}
+
+// gone is why the ledger does not know a lease that it took a moment ago.
+func (m *minting) gone(ctx context.Context) error {
+	b, id := m.b, m.lease.TaskID
+	if b.tombs.has(id, b.now()) {
+		return ErrTaskClosed
+	}
+	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: id})
+	if err == nil && live.State == TaskClosed {
+		return ErrTaskClosed
+	}
+	return errors.Join(ErrLost, err)
+}

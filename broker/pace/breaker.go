@@ -1,0 +1,92 @@
+package pace
+
+import (
+	"sync"
+	"time"
+)
+
+// State of a Breaker.
+type State int
+
+// States of a Breaker, in the order of how much is let through.
+const (
+	Open     State = iota // nobody calls
+	HalfOpen              // one call finds out
+	Closed                // everybody calls
+)
+
+// Breaker keeps callers from waiting, each for itself, for a provider that does
+// not answer. After Failures in a row it opens; after a wait that grows, one call
+// is let through and decides. The zero value is not usable; it is safe for
+// concurrent use.
+type Breaker struct {
+	Failures int // in a row, that open it; more than 0
+	Backoff  Backoff
+
+	mu      sync.Mutex
+	failed  int
+	until   time.Time // nobody before
+	probing bool      // one call is under way that decides
+}
+
+// State says what Try would say, without taking the call that decides.
+func (b *Breaker) State(now time.Time) State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state(now)
+}
+
+func (b *Breaker) state(now time.Time) State {
+	switch {
+	case b.failed < b.Failures:
+		return Closed
+	case b.probing || now.Before(b.until):
+		return Open
+	}
+	return HalfOpen
+}
+
+// Probing reports whether the next call is the one that decides.
+func (b *Breaker) Probing(now time.Time) bool { return b.State(now) == HalfOpen }
+
+// Try asks for one call. When it is granted, Done must follow.
+func (b *Breaker) Try(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.state(now)
+	b.probing = b.probing || s == HalfOpen
+	return s != Open
+}
+
+// Done says how a granted call went: whether the provider answered at all. jitter
+// is in [0, 1).
+func (b *Breaker) Done(answered bool, now time.Time, jitter float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+	if answered {
+		b.failed = 0
+		return
+	}
+	// Calls that began before it opened end after it: they do not make the wait longer.
+	if b.failed >= b.Failures && now.Before(b.until) {
+		return
+	}
+	b.failed++
+	if b.failed >= b.Failures {
+		b.until = now.Add(b.Backoff.Wait(b.failed-b.Failures+1, jitter))
+	}
+}
+
+// Retry is when to ask again; zero when a call may be granted now.
+func (b *Breaker) Retry(now time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.state(now) != Open:
+		return time.Time{}
+	case b.until.After(now):
+		return b.until
+	}
+	return now.Add(b.Backoff.Min) // one call is finding out
+}

@@ -1,0 +1,108 @@
+package pace
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// ErrFull says that a Gate lets nobody in soon enough.
+var ErrFull = errors.New("too many calls at one time")
+
+// Gate bounds how many calls run at one time. Callers name on whose behalf they
+// come: one name gets at most half of the places, and at most half of those to
+// wait in, so that one task cannot starve another.
+type Gate struct {
+	size int
+
+	mu      sync.Mutex
+	busy    int
+	holding map[string]int
+	queue   []*waiter
+	queued  map[string]int
+}
+
+type waiter struct {
+	name string
+	in   chan struct{} // closed when it has a place
+}
+
+// waitingPerPlace is how many may wait for each place.
+const waitingPerPlace = 4
+
+// NewGate makes a gate with size places, at least one.
+func NewGate(size int) *Gate {
+	return &Gate{size: max(size, 1), holding: map[string]int{}, queued: map[string]int{}}
+}
+
+// share is half of n, and never nothing.
+func share(n int) int { return max(n/2, 1) }
+
+// Enter waits for a place until ctx is done. leave must be called once. Every error
+// is ErrFull.
+func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error) {
+	g.mu.Lock()
+	if g.admits(name) {
+		g.take(name)
+		g.mu.Unlock()
+		return g.leave(name), nil
+	}
+	if room := g.size * waitingPerPlace; len(g.queue) >= room || g.queued[name] >= share(room) {
+		g.mu.Unlock()
+		return nil, ErrFull
+	}
+	w := &waiter{name: name, in: make(chan struct{})}
+	g.queue = append(g.queue, w)
+	g.queued[name]++
+	g.mu.Unlock()
+	select {
+	case <-w.in:
+		return g.leave(name), nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.queue, w); i >= 0 {
+		g.drop(i)
+		return nil, ErrFull
+	}
+	return g.leave(name), nil // a place came in the same moment
+}
+
+func (g *Gate) admits(name string) bool { return g.busy < g.size && g.holding[name] < share(g.size) }
+
+func (g *Gate) take(name string) {
+	g.busy++
+	g.holding[name]++
+}
+
+func (g *Gate) drop(i int) {
+	w := g.queue[i]
+	g.queue = slices.Delete(g.queue, i, i+1)
+	less(g.queued, w.name)
+}
+
+func (g *Gate) leave(name string) func() {
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.busy--
+		less(g.holding, name)
+		// The longest waiting of those whose name has not its share yet.
+		if i := slices.IndexFunc(g.queue, func(w *waiter) bool { return g.admits(w.name) }); i >= 0 {
+			w := g.queue[i]
+			g.drop(i)
+			g.take(w.name)
+			close(w.in)
+		}
+	})
+}
+
+// less takes one off a count and forgets a name that has none: names come from
+// outside and must not fill the memory.
+func less(counts map[string]int, name string) {
+	if counts[name]--; counts[name] <= 0 {
+		delete(counts, name)
+	}
+}

@@ -1,0 +1,215 @@
+package broker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ebb/broker/pace"
+	"ebb/broker/provider"
+)
+
+const (
+	// mintTime bounds a mint at a third party, from its intent to the provider's
+	// answer.
+	mintTime = 30 * time.Second
+	// mintSlack is what the outcome has beyond that to become durable. From then on
+	// the lane takes the intent for one whose minter has died.
+	mintSlack = 10 * time.Second
+	// gateTime is how long a mint waits for its turn before the caller is told to
+	// come again.
+	gateTime = 2 * time.Second
+	// defaultParallel is how many calls run at one provider at a time.
+	defaultParallel = 16
+	// breakAfter is how many failures in a row make a provider count as down.
+	breakAfter = 5
+)
+
+// upstream is what this process knows of one third-party provider. What outlives
+// the process is in the journal.
+type upstream struct {
+	Provider
+	name   string
+	traits provider.Traits
+	logged *upstreamMetrics
+
+	mints   *pace.Gate   // mints have places of their own, so that they never stand in the way of an end
+	minting pace.Breaker //
+	ending  pace.Breaker //
+	calls   chan struct{}
+	claims  chan struct{} // leases that the lane holds claimed
+	wake    chan struct{}
+	quiet   atomic.Int64 // the provider asked to be left alone until then, Unix milliseconds
+	held    atomic.Int64 // credentials that are in no final state, as last counted
+}
+
+func newUpstream(name string, p Provider, m *upstreamMetrics) *upstream {
+	if p.Parallel <= 0 {
+		p.Parallel = defaultParallel
+	}
+	breaker := func() pace.Breaker {
+		return pace.Breaker{Failures: breakAfter, Backoff: pace.Backoff{Min: time.Second, Max: 30 * time.Second}}
+	}
+	return &upstream{
+		Provider: p, name: name, traits: p.Driver.Traits(), logged: m, mints: pace.NewGate(p.Parallel), minting: breaker(), ending: breaker(),
+		calls: make(chan struct{}, p.Parallel), claims: make(chan struct{}, claimsPerCall*p.Parallel), wake: make(chan struct{}, 1),
+	}
+}
+
+// newUpstreams makes them for the providers that need one.
+func newUpstreams(c Config, m *metrics) map[string]*upstream {
+	out := map[string]*upstream{}
+	for name, p := range c.Providers {
+		if p.Driver.Traits().ThirdParty {
+			out[name] = newUpstream(name, p, m.upstream(name))
+		}
+	}
+	return out
+}
+
+// instanceOf names this installation at providers: replicas have the same issuer
+// and so the same name, others have another.
+func instanceOf(issuer string) string {
+	sum := sha256.Sum256([]byte(issuer))
+	return hex.EncodeToString(sum[:4])
+}
+
+// nudge wakes the lane of a provider now. It never waits.
+func (u *upstream) nudge() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leaveAlone keeps everybody here from calling for as long as the provider asked.
+func (u *upstream) leaveAlone(now time.Time, d time.Duration) {
+	until := now.Add(d).UnixMilli()
+	for {
+		before := u.quiet.Load()
+		if until <= before || u.quiet.CompareAndSwap(before, until) {
+			return
+		}
+	}
+}
+
+// quietFor is how long the provider wants to be left alone from now on.
+func (u *upstream) quietFor(now time.Time) time.Duration {
+	return max(time.UnixMilli(u.quiet.Load()).Sub(now), 0)
+}
+
+// enter lets a mint in, or says when to come again.
+func (b *Broker) enter(ctx context.Context, u *upstream, taskID string) (leave func(), err error) {
+	now := b.now()
+	if wait := u.quietFor(now); wait > 0 {
+		return nil, &Error{Kind: TooMany, Public: "The provider limits how often it may be asked. Wait, then try again.", RetryAfter: wait}
+	}
+	if u.MaxLive > 0 && u.held.Load() >= int64(u.MaxLive) {
+		return nil, &Error{Kind: TooMany, Public: "As many credentials of this provider are in use as may be. Give one back or wait for one to expire.", RetryAfter: 10 * time.Second}
+	}
+	if at := u.minting.Retry(now); !at.IsZero() {
+		return nil, &Error{Kind: Unavailable, Public: "The provider does not answer. Nothing was issued; try again later.", RetryAfter: max(at.Sub(now), time.Second)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, gateTime)
+	defer cancel()
+	leave, err = u.mints.Enter(ctx, taskID)
+	if err != nil {
+		return nil, &Error{Kind: TooMany, Public: "The provider is busy with other requests. Wait, then try again.", Cause: err, RetryAfter: gateTime}
+	}
+	return leave, nil
+}
+
+// targetOf is a lease as its driver sees it.
+func (b *Broker) targetOf(l Lease, handle provider.Secret) provider.Target {
+	t := provider.Target{
+		LeaseID: l.ID, Instance: b.instance, TaskID: l.TaskID, Scopes: l.Scopes, Handle: handle,
+		IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Now: b.now(),
+	}
+	if l.Upstream != nil {
+		t.DiesAt = l.Upstream.DiesAt
+	}
+	return t
+}
+
+// errPanic is what a driver that panicked counts as: it may have done anything.
+var errPanic = errors.New("the driver panicked")
+
+// safely calls a driver. One that panics must not take the broker, and with it
+// every other provider's revocations, down.
+func safely[T any](do func() (T, error)) (out T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			// What it panicked with may hold a secret: only its type is kept.
+			err = fmt.Errorf("%w: %T", errPanic, p)
+		}
+	}()
+	return do()
+}
+
+// revoke takes a credential back at its provider.
+func (u *upstream) revoke(ctx context.Context, t provider.Target) error {
+	_, err := safely(func() (struct{}, error) { return struct{}{}, u.Driver.Revoke(ctx, t) })
+	return err
+}
+
+// answered reports whether a provider that returned err is there at all.
+func answered(err error) bool {
+	_, busy := errors.AsType[*provider.BusyError](err)
+	return err == nil || busy || errors.Is(err, provider.ErrRefused)
+}
+
+// weaker is the weaker of two promises: what one credential says of itself can
+// take away from what its driver promises, and never add.
+func weaker(a, b provider.Revocability) provider.Revocability {
+	rank := map[provider.Class]int{provider.ClassInstant: 2, provider.ClassEventual: 1}
+	switch {
+	case b.Class == "" || rank[b.Class] > rank[a.Class]:
+		return a
+	case rank[b.Class] == 0: // the weakest, or one that nobody knows
+		return provider.Revocability{Class: provider.ClassTTLOnly}
+	case rank[b.Class] == rank[a.Class] && a.Bound > b.Bound:
+		return a
+	}
+	return b
+}
+
+// handles are revocation handles that could not be made durable. While this
+// process lives they are not lost.
+type handles struct {
+	mu sync.Mutex
+	m  map[string]provider.Secret // by lease
+}
+
+func (h *handles) keep(leaseID string, s provider.Secret) {
+	if s.Empty() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.m == nil {
+		h.m = map[string]provider.Secret{}
+	}
+	h.m[leaseID] = s
+}
+
+func (h *handles) get(leaseID string) provider.Secret {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.m[leaseID]
+}
+
+func (h *handles) drop(leaseID string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.m, leaseID)
+}
+
+// jitter spreads what would happen at one moment. It decides nothing that
+// somebody could profit from guessing.
+func jitter() float64 { return rand.Float64() } //nolint:gosec // see above

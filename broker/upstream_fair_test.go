@@ -1,0 +1,166 @@
+package broker_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+)
+
+// I12: a task that waits for a provider that hangs holds at most half of its places;
+// what is beyond that is told to come again, and other tasks are served.
+func TestUpstreamOneTaskStarvesNoOther(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{
+		party:  brokertest.Party{Timeout: 20 * time.Second},
+		change: func(p *broker.Provider) { p.Parallel = 4 },
+		config: brokertest.Config{RealTime: true},
+	})
+	greedy, modest := x.Open(t, upSpec()), x.Open(t, upSpec())
+	release := make(chan struct{})
+	var free sync.Once
+	defer free.Do(func() { close(release) })
+	x.up.Before = func(op, name string) {
+		if op == brokertest.OpMint && x.greedily(name, greedy.Task.ID) {
+			<-release
+		}
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		r := greedy.Request(t, "up:a:read")
+		wg.Go(func() { _, _ = x.Broker.Token(context.Background(), r) })
+	}
+	eventually(t, "both hang", func() bool { return x.up.Calls(brokertest.OpMint) == 2 })
+	start := time.Now()
+	_, err := greedy.Ask(t, "up:a:read")
+	if e := kindOf(t, err, broker.TooMany); e.RetryAfter <= 0 || time.Since(start) > 10*time.Second {
+		t.Errorf("told after %s to come again in %s", time.Since(start), e.RetryAfter)
+	}
+	for range 3 {
+		minted(t, modest, "up:a:read")
+	}
+	minted(t, greedy, "orders:eu/1:read") // own tokens know nothing of it
+	free.Do(func() { close(release) })
+	wg.Wait()
+	for _, s := range []*brokertest.Sandbox{greedy, modest} {
+		if c := x.complete(t, s.Task.ID); c.Owed != 0 {
+			t.Errorf("owed %d", c.Owed)
+		}
+	}
+	if alive := x.up.Alive(); len(alive) != 0 {
+		t.Errorf("alive %v", alive)
+	}
+}
+
+// greedily reports whether a credential at the provider is of a task.
+func (x *third) greedily(name, taskID string) bool {
+	id, _ := provider.LeaseOf(instance(x), name)
+	ls, err := x.db.Leases(context.Background(), broker.LeaseFilter{IDs: []string{id}, Now: time.Now()})
+	return err == nil && len(ls) == 1 && ls[0].TaskID == taskID
+}
+
+// A provider may have as many living credentials as it is told, and no more.
+func TestUpstreamMaxLive(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{change: func(p *broker.Provider) { p.MaxLive = 3 }})
+	s := x.Open(t, upSpec())
+	var last broker.Token
+	for range 3 {
+		last = minted(t, s, "up:a:read")
+	}
+	_, err := s.Ask(t, "up:a:read")
+	if e := kindOf(t, err, broker.TooMany); e.RetryAfter <= 0 {
+		t.Error("no Retry-After")
+	}
+	if _, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Runner), last.LeaseID, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "room for one", func() bool { _, err := s.Ask(t, "up:a:read"); return err == nil })
+	if n := len(x.up.Alive()); n != 3 {
+		t.Errorf("%d alive", n)
+	}
+}
+
+// The cap of the task holds, and what it refuses was never minted.
+func TestUpstreamTaskCap(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{})
+	spec := upSpec()
+	spec.Caps.Leases = 2
+	s := x.Open(t, spec)
+	for range 2 {
+		minted(t, s, "up:a:read")
+	}
+	_, err := s.Ask(t, "up:a:read")
+	kindOf(t, err, broker.TooMany)
+	if x.up.Minted() != 2 {
+		t.Errorf("%d minted", x.up.Minted())
+	}
+	x.settledBut(t, s.Task.ID, 2)
+}
+
+// settledBut waits until all but n leases of a task are in a final state.
+func (x *third) settledBut(t *testing.T, taskID string, n int) {
+	t.Helper()
+	eventually(t, "the others are settled", func() bool {
+		open := 0
+		for _, l := range x.leases(t, taskID) {
+			if l.State == broker.LeaseIntent || l.State == broker.LeaseLive || l.State == broker.LeaseRevoking {
+				open++
+			}
+		}
+		return open == n
+	})
+}
+
+// A provider that is down is not asked by everybody who wants something of it.
+func TestUpstreamMintBreaker(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{})
+	s := x.Open(t, upSpec())
+	x.up.On(brokertest.OpMint, brokertest.Error500)
+	for range 12 {
+		_, err := s.Ask(t, "up:a:read")
+		if e := kindOf(t, err, broker.Unavailable); e.RetryAfter <= 0 {
+			t.Error("no Retry-After")
+		}
+	}
+	if n := x.up.Calls(brokertest.OpMint); n != 5 {
+		t.Errorf("asked %d times", n)
+	}
+	x.up.On(brokertest.OpMint, "")
+	x.Clock.Add(time.Minute)
+	minted(t, s, "up:a:read")
+	x.settledBut(t, s.Task.ID, 1)
+}
+
+// One provider that hangs keeps no other waiting.
+func TestLaneDeadProviderDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	dead := brokertest.NewUpstream(t, nil)
+	party := brokertest.Party{URL: dead.URL, Timeout: 5 * time.Second}
+	x := thirdParty(t, shape{config: brokertest.Config{RealTime: true, Providers: map[string]broker.Provider{
+		"dead": {Driver: party.Driver(), Kind: "test", Resource: "https://dead.test/"},
+	}}})
+	spec := upSpec()
+	spec.Ceiling = scopesOf("up:**:* dead:**:*")
+	stuck, good := x.Open(t, spec), x.Open(t, spec)
+	for range 20 {
+		minted(t, stuck, "dead:a:read")
+		minted(t, good, "up:a:read")
+	}
+	dead.On(brokertest.OpRevoke, brokertest.Hang)
+	x.closed(t, stuck.Task.ID)
+	eventually(t, "it hangs", func() bool { return dead.Calls(brokertest.OpRevoke) > 0 })
+	start := time.Now()
+	if c := x.complete(t, good.Task.ID); c.Owed != 0 || time.Since(start) > 4*time.Second {
+		t.Errorf("owed %d after %s", c.Owed, time.Since(start))
+	}
+	if n := len(dead.Alive()); n != 20 {
+		t.Errorf("%d alive at the dead provider", n)
+	}
+}

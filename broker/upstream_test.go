@@ -1,0 +1,384 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// third is a broker with a third party, provider "up", whose stores can be attacked.
+type third struct {
+	*target
+	up *brokertest.Upstream
+}
+
+type shape struct {
+	party  brokertest.Party
+	config brokertest.Config
+	change func(*broker.Provider)
+	idle   bool // no lane runs
+}
+
+func thirdParty(t *testing.T, s shape) *third {
+	t.Helper()
+	x := &third{}
+	var env *brokertest.Env
+	now := func() time.Time {
+		if env == nil {
+			return s.config.Start
+		}
+		return env.Clock.Now()
+	}
+	if s.config.Start.IsZero() {
+		s.config.Start = time.Now().UTC().Truncate(time.Second)
+	}
+	x.up = brokertest.NewUpstream(t, now)
+	s.party.URL = x.up.URL
+	p := broker.Provider{Driver: s.party.Driver(), Kind: "test", Resource: "https://up.test/"}
+	if s.change != nil {
+		s.change(&p)
+	}
+	if s.config.Providers == nil {
+		s.config.Providers = map[string]broker.Provider{}
+	}
+	s.config.Providers["up"] = p
+	x.target = attacked(t, s.config)
+	env = x.Env
+	if !s.idle {
+		x.janitor(t, x.Broker)
+	}
+	return x
+}
+
+func upSpec() broker.TaskSpec {
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("up:**:* orders:**:read")
+	return spec
+}
+
+func scopesOf(text string) scopes.Set { return scopes.MustParseSet(text) }
+
+func (x *third) leases(t *testing.T, taskID string) []broker.Lease {
+	t.Helper()
+	ls, err := x.db.Leases(t.Context(), broker.LeaseFilter{TaskID: taskID, Now: x.Clock.Now(), Page: broker.Page{Limit: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ls
+}
+
+func (x *third) lease(t *testing.T, id string) broker.Lease {
+	t.Helper()
+	ls, err := x.db.Leases(t.Context(), broker.LeaseFilter{IDs: []string{id}, Now: x.Clock.Now()})
+	if err != nil || len(ls) != 1 {
+		t.Fatalf("lease %s: %d (%v)", id, len(ls), err)
+	}
+	return ls[0]
+}
+
+// settled waits until no lease of a task is owed.
+func (x *third) settled(t *testing.T, taskID string) {
+	t.Helper()
+	eventually(t, "every lease in a final state", func() bool {
+		for _, l := range x.leases(t, taskID) {
+			if l.State == broker.LeaseIntent || l.State == broker.LeaseLive || l.State == broker.LeaseRevoking {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (x *third) complete(t *testing.T, taskID string) broker.Completion {
+	t.Helper()
+	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), taskID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func kindsOf(t *testing.T, x *target, f broker.EntryFilter) []string {
+	t.Helper()
+	var out []string
+	for _, e := range entries(t, x, f) {
+		out = append(out, e.Kind)
+	}
+	return out
+}
+
+// I1, I3: the way of one credential, from its intent to its proof.
+func TestUpstreamFromIntentToProof(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		party brokertest.Party
+		proof broker.Proof
+	}{
+		"confirmed":       {brokertest.Party{}, broker.ProofConfirmed},
+		"probed":          {brokertest.Party{Probes: true}, broker.ProofProbed},
+		"by handle":       {brokertest.Party{ByHandle: true}, broker.ProofConfirmed},
+		"handle, probing": {brokertest.Party{ByHandle: true, Probes: true}, broker.ProofProbed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{party: c.party})
+			x.store.on(audit.LeaseIntended, func() error {
+				if n := x.up.Calls(brokertest.OpMint) + x.up.Calls(brokertest.OpReserve); n > 0 {
+					t.Error("the provider was called before the intent was durable")
+				}
+				return nil
+			})
+			s := x.Open(t, upSpec())
+			tok := minted(t, s, "up:a:read")
+			if !x.up.Accepts(tok.Token.Reveal()) || tok.Type != "Bearer" || tok.Class != provider.ClassInstant || tok.ExpiresIn <= 0 {
+				t.Errorf("answer %+v", tok)
+			}
+			if l := x.lease(t, tok.LeaseID); l.State != broker.LeaseLive || l.Upstream == nil {
+				t.Errorf("lease %+v", l)
+			}
+			done := x.complete(t, s.Task.ID)
+			if done.Owed != 0 || len(x.up.Alive()) != 0 || done.Revoked != 1 {
+				t.Errorf("completed: owed %d, revoked %d, alive %v", done.Owed, done.Revoked, x.up.Alive())
+			}
+			l := done.Credentials[0]
+			if l.State != broker.LeaseRevoked || l.Upstream.Proof != c.proof || l.Upstream.DeadAt.IsZero() || l.Upstream.AcceptedAt.IsZero() || l.Cause != broker.CauseCompleted {
+				t.Errorf("lease %+v %+v", l, l.Upstream)
+			}
+			want := []string{audit.LeaseIntended, audit.LeaseIssued, audit.LeaseDead}
+			if got := kindsOf(t, x.target, broker.EntryFilter{LeaseID: l.ID}); !slices.Equal(got, want) {
+				t.Errorf("record %v, want %v", got, want)
+			}
+			if again := x.complete(t, s.Task.ID); !again.Already || again.Owed != 0 {
+				t.Errorf("completed again %+v", again)
+			}
+		})
+	}
+}
+
+// The ways in which a mint fails: what the caller hears, and that nothing is left.
+func TestUpstreamMintFails(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[brokertest.Fault]struct {
+		kind  broker.Kind
+		proof broker.Proof
+	}{
+		brokertest.Error500:  {broker.Unavailable, broker.ProofConfirmed},
+		brokertest.Garbage:   {broker.Unavailable, broker.ProofConfirmed},
+		brokertest.DoneError: {broker.Unavailable, broker.ProofConfirmed},
+		brokertest.DoneCut:   {broker.Unavailable, broker.ProofConfirmed},
+		brokertest.Hang:      {broker.Unavailable, broker.ProofConfirmed},
+		brokertest.DoneHang:  {broker.Unavailable, broker.ProofConfirmed},
+		brokertest.Busy:      {broker.TooMany, broker.ProofNever},
+		brokertest.Refuse:    {broker.Denied, broker.ProofNever},
+	} {
+		for _, byHandle := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s handle %v", fault, byHandle), func(t *testing.T) {
+				t.Parallel()
+				x := thirdParty(t, shape{party: brokertest.Party{ByHandle: byHandle, Timeout: 300 * time.Millisecond}})
+				s := x.Open(t, upSpec())
+				x.up.On(brokertest.OpMint, fault)
+				_, err := s.Ask(t, "up:a:read")
+				e := kindOf(t, err, want.kind)
+				if strings.Contains(e.Public, "canary") {
+					t.Errorf("the provider's words left: %s", e.Public)
+				}
+				if fault == brokertest.Busy && e.RetryAfter != 7*time.Second {
+					t.Errorf("Retry-After %s", e.RetryAfter)
+				}
+				if fault == brokertest.Refuse && e.Public != "The upstream does not do this." {
+					t.Errorf("said %q", e.Public)
+				}
+				x.settled(t, s.Task.ID)
+				ls := x.leases(t, s.Task.ID)
+				if len(ls) != 1 || ls[0].State != broker.LeaseRevoked || ls[0].Upstream.Proof != want.proof {
+					t.Errorf("on the record: %+v %+v", ls[0], ls[0].Upstream)
+				}
+				if alive := x.up.Alive(); len(alive) != 0 {
+					t.Errorf("alive at the provider: %v", alive)
+				}
+				if alive, err := x.Config.Ledger.Status(t.Context(), s.Task.ID, ls[0].ID, x.Clock.Now()); alive || err != nil {
+					t.Errorf("alive in the ledger: %v %v", alive, err)
+				}
+				x.up.On(brokertest.OpMint, "")
+				x.Clock.Add(8 * time.Second) // what a busy provider asked for
+				minted(t, s, "up:a:read")
+			})
+		}
+	}
+}
+
+// A driver that answers more than was decided, nothing usable, or panics.
+func TestUpstreamMintAnswersNonsense(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shape func(*provider.Credential)
+		kind  broker.Kind
+	}{
+		"too long":        {func(c *provider.Credential) { c.ExpiresAt = c.ExpiresAt.Add(time.Second) }, broker.Internal},
+		"no token":        {func(c *provider.Credential) { c.Token = provider.Secret{} }, broker.Unavailable},
+		"unknown type":    {func(c *provider.Credential) { c.Type = "MAC" }, broker.Unavailable},
+		"over already":    {func(c *provider.Credential) { c.ExpiresAt = c.ExpiresAt.Add(-24 * time.Hour) }, broker.Unavailable},
+		"dead already":    {func(c *provider.Credential) { c.DiesAt = c.DiesAt.Add(-24 * time.Hour) }, broker.Unavailable},
+		"handle too long": {func(c *provider.Credential) { c.Handle = provider.NewSecret(strings.Repeat("x", 4<<20)) }, broker.Unavailable},
+		"panic":           {func(*provider.Credential) { panic("canary") }, broker.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{party: brokertest.Party{Shape: c.shape}})
+			s := x.Open(t, upSpec())
+			_, err := s.Ask(t, "up:a:read")
+			kindOf(t, err, c.kind)
+			x.settled(t, s.Task.ID)
+			if alive := x.up.Alive(); len(alive) != 0 || x.up.Minted() != 1 {
+				t.Errorf("minted %d, alive %v", x.up.Minted(), alive)
+			}
+		})
+	}
+}
+
+// A credential can say of itself that it is harder to take back than its driver
+// promises, and never that it is easier.
+func TestUpstreamClassOnlyWeakens(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[provider.Revocability]provider.Class{
+		{}:                             provider.ClassEventual,
+		{Class: provider.ClassInstant}: provider.ClassEventual,
+		{Class: provider.ClassTTLOnly}: provider.ClassTTLOnly,
+		{Class: provider.ClassEventual, Bound: time.Second}: provider.ClassEventual,
+		{Class: provider.ClassEventual, Bound: time.Minute}: provider.ClassEventual,
+		{Class: "forever", Bound: 7 * time.Second}:          "forever",
+	} {
+		if want == "forever" {
+			want = provider.ClassTTLOnly
+		}
+		x := thirdParty(t, shape{idle: true, party: brokertest.Party{
+			Traits: provider.Traits{Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: 20 * time.Second}},
+			Shape:  func(c *provider.Credential) { c.Revocability = asked },
+		}})
+		tok := minted(t, x.Open(t, upSpec()), "up:a:read")
+		l := x.lease(t, tok.LeaseID)
+		if l.Class != want || tok.Class != want {
+			t.Errorf("%v became %s, told %s; want %s", asked, l.Class, tok.Class, want)
+		}
+		if want == provider.ClassEventual && l.Upstream.Bound != broker.Seconds(max(20*time.Second, asked.Bound)/time.Second) {
+			t.Errorf("%v has the bound %d", asked, l.Upstream.Bound)
+		}
+	}
+}
+
+// A store that fails at any step of a mint: 503, and nothing stays alive.
+func TestUpstreamMintWithoutStores(t *testing.T) {
+	t.Parallel()
+	down := errors.New("dial tcp 10.0.0.9:5432: connection refused")
+	for name, c := range map[string]struct {
+		breakIt func(*third)
+		minted  int
+	}{
+		"intent not durable": {func(x *third) { x.store.on(audit.LeaseIntended, once(down)) }, 0},
+		"intent unknown":     {func(x *third) { x.store.onDone(audit.LeaseIntended, once(down)) }, 0},
+		"ledger refuses":     {func(x *third) { x.ledger.on("PutLease", once(down)) }, 0},
+		"ledger unknown":     {func(x *third) { x.ledger.onDone("PutLease", once(down)) }, 0},
+		"outcome lost":       {func(x *third) { x.store.on(audit.LeaseIssued, once(down)) }, 1},
+		"outcome unknown":    {func(x *third) { x.store.onDone(audit.LeaseIssued, once(down)) }, 1},
+		"no last look":       {func(x *third) { x.ledger.on("Status", once(down)) }, 1},
+		"journal gone after the mint": {func(x *third) {
+			var once sync.Once
+			x.up.Before = func(op, _ string) {
+				if op == brokertest.OpMint {
+					once.Do(func() { x.store.on("Append", func() error { return down }) })
+				}
+			}
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{})
+			s := x.Open(t, upSpec())
+			c.breakIt(x)
+			_, err := s.Ask(t, "up:a:read")
+			kindOf(t, err, broker.Unavailable)
+			if c.minted > 0 && name == "journal gone after the mint" && len(x.up.Alive()) != 0 {
+				t.Error("the journal was down, and the credential was left alive")
+			}
+			x.store.on("Append", nil)
+			x.ledger.on("Status", nil)
+			x.Clock.Add(time.Minute) // until the lane takes the minter for dead
+			x.settled(t, s.Task.ID)
+			if alive := x.up.Alive(); len(alive) != 0 || x.up.Minted() != c.minted {
+				t.Errorf("minted %d, alive %v", x.up.Minted(), alive)
+			}
+			minted(t, s, "up:a:read")
+		})
+	}
+}
+
+// I2, I3: whatever races with the end of the task, nothing is alive at the provider
+// afterwards.
+func TestUpstreamMintRacingTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, byHandle := range []bool{false, true} {
+		x := thirdParty(t, shape{party: brokertest.Party{ByHandle: byHandle}, config: brokertest.Config{RealTime: true}})
+		for range 5 {
+			s := x.Open(t, upSpec())
+			var requests []broker.TokenRequest
+			for range 12 {
+				requests = append(requests, s.Request(t, "up:a:read"))
+			}
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for i, r := range requests {
+				wg.Go(func() {
+					<-start
+					if i == 6 {
+						if _, err := x.Broker.CompleteTask(context.Background(), x.who(brokertest.Runner), s.Task.ID); err != nil {
+							t.Error(err)
+						}
+						return
+					}
+					_, _ = x.Broker.Token(context.Background(), r)
+				})
+			}
+			close(start)
+			wg.Wait()
+			c := x.complete(t, s.Task.ID)
+			if alive := x.up.Alive(); c.Owed != 0 || len(alive) != 0 {
+				t.Fatalf("owed %d, alive at the provider %v", c.Owed, alive)
+			}
+			x.settled(t, s.Task.ID)
+		}
+	}
+}
+
+// A client that hangs up after the point of no return changes nothing.
+func TestUpstreamClientHangsUp(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true}})
+	s := x.Open(t, upSpec())
+	ctx, hangUp := context.WithCancel(t.Context())
+	x.up.Before = func(op, _ string) {
+		if op == brokertest.OpReserve {
+			hangUp()
+		}
+	}
+	tok, err := x.Broker.Token(ctx, s.Request(t, "up:a:read"))
+	if err != nil || !x.up.Accepts(tok.Token.Reveal()) {
+		t.Fatalf("after a hang-up: %v", err)
+	}
+	if l := x.lease(t, tok.LeaseID); l.State != broker.LeaseLive {
+		t.Errorf("lease %s", l.State)
+	}
+	if x.complete(t, s.Task.ID); len(x.up.Alive()) != 0 {
+		t.Error("alive after the end")
+	}
+}

@@ -7,6 +7,7 @@
 //	0002_sealing.sql   data keys that seal handles
 //	0003_lineage.sql   what a credential was narrowed from, who paused a task
 //	0004_upstream.sql  what is owed at providers
+//	0005_secrets.sql   secrets of the operator
 //	files.go           the embedded files, in order, with their checksums
 //	apply.go           Apply: one transaction per file, safe for replicas that
 //	                   start together

@@ -27,6 +27,7 @@ var released = []string{
 	"0002_sealing.sql 71e24d2f8e2ad03fa8236dee061b9d7db187372135f9f92fc53cde566f1adafd",
 	"0003_lineage.sql aba3f7bcd36fb1090296921fc82dc91dd6199ddca48f2a68c630a3277fc77313",
 	"0004_upstream.sql 96b1e21f44cc8445e79b248bb740c786f03d95a244f30032b4b0ac15e7de07c0",
+	"0005_secrets.sql 49d27bfc588f5bd3a52d4e415224cb6ab6dfc271b7ec0bfdc68a74cf66063318",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

@@ -7,6 +7,7 @@
 //	options.go   the config part of a provider, and files that hold secrets
 //	http.go      a client for APIs: no redirect, in time, no half answers
 //	name.go      the name of a lease's object at a provider
+//	safe.go      Safe: secrets of the operator that outlive the process
 //	secret.go    Secret: a credential that cannot be printed by accident
 //
 // Each sub-folder is one kind of provider; all lists them; providertest is the

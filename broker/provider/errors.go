@@ -14,6 +14,12 @@ var (
 	// ErrRefused is wrapped by Mint when the provider judged and said no: nothing
 	// was made, and the same request will not fare better. See Refused.
 	ErrRefused = errors.New("the provider refused")
+
+	// ErrLost is wrapped by Revoke when nothing names what may have been made: the
+	// answer of Mint was lost, and the provider knows no lease ids. Trying again
+	// does not help; whatever there is dies by itself at the Target's DiesAt, and
+	// until then nobody may say that it is dead.
+	ErrLost = errors.New("what may have been minted cannot be named")
 )
 
 // RefusedError is an ErrRefused with a sentence for the caller.

@@ -112,8 +112,9 @@ type Traits struct {
 // owes a Revoke, with the handle that was saved or is returned beside the error.
 //
 // Revoke is idempotent: what is unknown, expired or dead already is success, as
-// is a lease that was never minted. Success is a promise of the class: with
-// ClassInstant the credential is refused from now on.
+// is a lease that was never minted; it wraps ErrLost when it cannot know that.
+// Success is a promise of the class: with ClassInstant the credential is refused
+// from now on.
 type Driver interface {
 	Check(scopes.Set) error
 	Mint(context.Context, Grant) (Credential, error)

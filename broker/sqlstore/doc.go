@@ -11,6 +11,7 @@
 //	rows.go       reading the rows of a query
 //	metrics.go
 //	sealing.go    the wrapped data keys of package seal
+//	safe.go       the sealed secrets of package safe
 //
 // The way of a write:
 //

@@ -35,6 +35,7 @@ var exits = map[string][]string{
 		"broker/provider/postgres/",        // the broker's password, into the connection; handles
 		"broker/provider/vault/",           // handles
 		"broker/vaultapi/",                 // the login at Vault, and tokens of leases
+		"broker/provider/oauth/",           // to the authorization server: the client's secret, refresh tokens, tokens to revoke
 		"broker/seal/",                     // to encrypt it
 		"cmd/ebb/stores.go",                // the password, into the address of the database
 	},

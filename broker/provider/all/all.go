@@ -10,6 +10,7 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/provider/github"
 	"ebb/broker/provider/jwt"
+	"ebb/broker/provider/oauth"
 	"ebb/broker/provider/postgres"
 	"ebb/broker/provider/ssh"
 	"ebb/broker/provider/vault"
@@ -20,6 +21,7 @@ type Env struct {
 	Name   string // of the provider: the first part of its scopes
 	Issuer string
 	Keys   jwt.Keys
+	Safe   provider.Safe // of the operator's secrets; nil = none
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Dir is a directory for keys that this provider makes and replicas share; it
@@ -39,6 +41,7 @@ var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
 	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
 	}),
+	"oauth":    kind(func(e Env, c oauth.Config) (provider.Driver, error) { return oauth.New(e.Name, c, e.Safe, e.Now) }),
 	"vault":    kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),
 	"postgres": kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
 	"ssh": kind(func(e Env, o ssh.Options) (provider.Driver, error) {

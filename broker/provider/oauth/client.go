@@ -1,0 +1,97 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"ebb/broker/provider"
+)
+
+// maxAnswer bounds an answer: the largest access tokens have some ten kilobytes.
+const maxAnswer = 256 << 10
+
+// oauthError is an error of RFC 6749 section 5.2.
+type oauthError struct {
+	status int
+	code   string // "" when the answer had none
+}
+
+func (e *oauthError) Error() string {
+	if e.code == "" {
+		return fmt.Sprintf("the server answered %d", e.status)
+	}
+	return fmt.Sprintf("the server answered %d %s", e.status, e.code)
+}
+
+// codes are those that a server may answer; a text of its own choice reaches no log.
+var codes = map[string]bool{
+	"invalid_request": true, "invalid_client": true, "invalid_grant": true, "unauthorized_client": true, "unsupported_grant_type": true,
+	"invalid_scope": true, "invalid_target": true, "unsupported_token_type": true, "temporarily_unavailable": true, "server_error": true,
+	"invalid_token": true, "insufficient_scope": true,
+}
+
+// post sends a form and returns the body of a 200. Whatever else comes is an error:
+// a *provider.BusyError when the server says when to come again.
+func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]byte, error) {
+	secret, err := d.secret()
+	if err != nil {
+		return nil, err
+	}
+	if d.cfg.Client.Auth != "client_secret_basic" {
+		form.Set("client_id", d.cfg.Client.ID)
+	}
+	if d.cfg.Client.Auth == "client_secret_post" {
+		form.Set("client_secret", secret.Reveal())
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, errors.New("oauth: the request cannot be made")
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	if d.cfg.Client.Auth == "client_secret_basic" { // both parts are form-encoded first (RFC 6749 section 2.3.1)
+		r.SetBasicAuth(url.QueryEscape(d.cfg.Client.ID), url.QueryEscape(secret.Reveal()))
+	}
+	answer, err := d.http.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("oauth: %w", err)
+	}
+	body, err := provider.ReadBody(answer, maxAnswer)
+	if err != nil {
+		return nil, fmt.Errorf("oauth: %w", err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	e := &oauthError{status: answer.StatusCode}
+	var doc struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &doc) == nil && codes[doc.Error] {
+		e.code = doc.Error
+	}
+	if after, ok := provider.RetryAfter(answer.Header, d.now()); ok && (e.status == http.StatusServiceUnavailable || e.status == http.StatusTooManyRequests) {
+		return nil, &provider.BusyError{After: after, Cause: e}
+	}
+	if e.status == http.StatusTooManyRequests {
+		return nil, &provider.BusyError{After: 5 * time.Second, Cause: e}
+	}
+	return nil, fmt.Errorf("oauth: %w", e)
+}
+
+func (d *Driver) secret() (provider.Secret, error) {
+	if d.cfg.Client.SecretFile == "" {
+		return provider.Secret{}, nil
+	}
+	s, err := provider.ReadSecret(d.cfg.Client.SecretFile)
+	if err != nil {
+		return s, fmt.Errorf("oauth: client.secret_file: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,122 @@
+package oauth
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"ebb/scopes"
+)
+
+// Config is the config part of a provider of this kind.
+type Config struct {
+	TokenEndpoint         string `json:"token_endpoint"`
+	RevocationEndpoint    string `json:"revocation_endpoint,omitempty"`    // RFC 7009; "" = tokens live until they expire
+	IntrospectionEndpoint string `json:"introspection_endpoint,omitempty"` // RFC 7662; "" = nothing is proven
+	CAFile                string `json:"ca_file,omitempty"`                // PEM; "" = the system's
+	Client                Client `json:"client"`
+	// Grants maps the resource of a scope to where its tokens come from:
+	// {drive: {refresh_token: drive-ann, actions: {read: files.read}}}.
+	Grants map[string]Grant `json:"grants"`
+	// RevocationBound is how many seconds resource servers may go on accepting a
+	// token that was revoked, because they ask the server that seldom; 0 = 60.
+	RevocationBound int `json:"revocation_bound,omitempty"`
+	// AssumedLifetime is how many seconds a token lives whose answer does not say;
+	// 0 = such an answer is refused.
+	AssumedLifetime int `json:"assumed_lifetime,omitempty"`
+}
+
+// Client is ebb as the authorization server knows it.
+type Client struct {
+	ID         string `json:"id"`
+	Auth       string `json:"auth"`                  // client_secret_basic, client_secret_post or none
+	SecretFile string `json:"secret_file,omitempty"` // mode 0600
+}
+
+// Grant is one authorization that ebb holds.
+type Grant struct {
+	// RefreshToken is its name in the safe; "" = the client's own (client_credentials).
+	RefreshToken string `json:"refresh_token,omitempty"`
+	// Resource is sent as RFC 8707's parameter, if the server wants one.
+	Resource string `json:"resource,omitempty"`
+	// Actions maps an action to OAuth scopes, separated by a space.
+	Actions map[string]string `json:"actions"`
+}
+
+const (
+	defaultBound = 60
+	maxSeconds   = 24 * 60 * 60
+)
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
+	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
+	// scopeForm is RFC 6749 section 3.3.
+	scopeForm = regexp.MustCompile(`^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$`)
+)
+
+// check reports all problems at once; name is the provider's.
+func (c Config) check(name string) error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	for key, text := range map[string]string{"token_endpoint": c.TokenEndpoint, "revocation_endpoint": c.RevocationEndpoint, "introspection_endpoint": c.IntrospectionEndpoint} {
+		if (text != "" || key == "token_endpoint") && !endpoint(text) {
+			bad("%s: only https without user, query and fragment, or http on loopback", key)
+		}
+	}
+	if c.Client.ID == "" {
+		bad("client.id: say who ebb is at the server")
+	}
+	switch c.Client.Auth {
+	case "client_secret_basic", "client_secret_post":
+		if c.Client.SecretFile == "" {
+			bad("client.secret_file: %s needs it", c.Client.Auth)
+		}
+	case "none":
+		if c.Client.SecretFile != "" {
+			bad("client.secret_file: without authentication it is not sent")
+		}
+	default:
+		bad("client.auth: %q is none of client_secret_basic, client_secret_post, none", c.Client.Auth)
+	}
+	if c.RevocationBound < 0 || c.RevocationBound > maxSeconds || c.AssumedLifetime < 0 || c.AssumedLifetime > maxSeconds {
+		bad("revocation_bound, assumed_lifetime: 1 to %d seconds", maxSeconds)
+	}
+	if len(c.Grants) == 0 {
+		bad("grants: name at least one resource, its refresh token and its actions")
+	}
+	for _, res := range slices.Sorted(maps.Keys(c.Grants)) {
+		g := c.Grants[res]
+		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
+			bad("grants: %q cannot be the resource of a scope", res)
+		}
+		if g.RefreshToken != "" && !nameForm.MatchString(g.RefreshToken) {
+			bad("grants.%s.refresh_token: %q is not the name of a secret in the safe", res, g.RefreshToken)
+		}
+		if g.RefreshToken == "" && c.Client.Auth == "none" {
+			bad("grants.%s: without a refresh token the client must authenticate (RFC 6749 section 4.4)", res)
+		}
+		if len(g.Actions) == 0 {
+			bad("grants.%s.actions: name at least one", res)
+		}
+		for _, a := range slices.Sorted(maps.Keys(g.Actions)) {
+			if !actionForm.MatchString(a) || !scopeForm.MatchString(g.Actions[a]) {
+				bad("grants.%s.actions.%s: it needs an action and OAuth scopes", res, a)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func endpoint(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || strings.Contains(text, "#") {
+		return false
+	}
+	host := u.Hostname()
+	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || host == "127.0.0.1" || host == "::1")
+}

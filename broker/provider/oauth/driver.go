@@ -1,0 +1,202 @@
+package oauth
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// hold is how long one exchange of a refresh token may take; the call itself ends
+// before that.
+const hold = 30 * time.Second
+
+// lostLifetime is how long a token is thought to live at most whose answer was
+// lost: servers commonly give an hour.
+const lostLifetime = time.Hour
+
+// Driver mints through one authorization server.
+type Driver struct {
+	cfg  Config
+	safe provider.Safe
+	http *http.Client
+	now  func() time.Time
+}
+
+var (
+	_ provider.Driver  = (*Driver)(nil)
+	_ provider.Checker = (*Driver)(nil)
+	_ provider.Prober  = prober{}
+)
+
+// New makes a driver of a provider. It does not connect. safe may be nil when no
+// grant has a refresh token; now may be nil.
+func New(name string, c Config, safe provider.Safe, now func() time.Time) (provider.Driver, error) {
+	if err := c.check(name); err != nil {
+		return nil, err
+	}
+	if safe == nil {
+		for res, g := range c.Grants {
+			if g.RefreshToken != "" {
+				return nil, fmt.Errorf("grants.%s.refresh_token: there is no safe here to keep it in", res)
+			}
+		}
+	}
+	if c.RevocationBound == 0 {
+		c.RevocationBound = defaultBound
+	}
+	if now == nil {
+		now = time.Now
+	}
+	h := provider.HTTP{}
+	if c.CAFile != "" {
+		text, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		h.Roots = x509.NewCertPool()
+		if !h.Roots.AppendCertsFromPEM(text) {
+			return nil, errors.New("ca_file: it holds no certificate")
+		}
+	}
+	d := &Driver{cfg: c, safe: safe, http: h.Client(), now: now}
+	if c.IntrospectionEndpoint != "" {
+		return prober{d}, nil
+	}
+	return d, nil
+}
+
+// Traits: a revoked token is refused when resource servers ask again, if there is
+// revocation at all.
+func (d *Driver) Traits() provider.Traits {
+	// A token whose answer was lost lives as long as the server says, which only that
+	// answer knew.
+	floor := max(lostLifetime, time.Duration(d.cfg.AssumedLifetime)*time.Second)
+	return provider.Traits{Revocability: d.revocability(), ThirdParty: true, Floor: floor}
+}
+
+func (d *Driver) revocability() provider.Revocability {
+	if d.cfg.RevocationEndpoint == "" {
+		return provider.Revocability{Class: provider.ClassTTLOnly}
+	}
+	return provider.Revocability{Class: provider.ClassEventual, Bound: time.Duration(d.cfg.RevocationBound) * time.Second}
+}
+
+// Check accepts configured actions of one resource, without patterns.
+func (d *Driver) Check(s scopes.Set) error {
+	_, _, err := d.grant(s)
+	return err
+}
+
+func (d *Driver) grant(s scopes.Set) (g Grant, asked []string, err error) {
+	if s.Empty() {
+		return g, nil, fmt.Errorf("%w: no scope", provider.ErrUnsupported)
+	}
+	resource := s.Scopes()[0].Resource()
+	for _, sc := range s.Scopes() {
+		var known bool
+		g, known = d.cfg.Grants[sc.Resource()]
+		text, can := g.Actions[sc.Action()]
+		switch {
+		case !known || !can || sc.IsPattern():
+			return g, nil, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, sc)
+		case sc.Resource() != resource:
+			return g, nil, fmt.Errorf("%w: a token is for one resource", provider.ErrUnsupported)
+		}
+		asked = append(asked, strings.Fields(text)...)
+	}
+	slices.Sort(asked)
+	return g, slices.Compact(asked), nil
+}
+
+// Mint gets an access token of exactly the scopes.
+func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
+	grant, asked, err := d.grant(g.Scopes)
+	if err != nil {
+		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+	}
+	if g.LeaseID == "" || !g.ExpiresAt.After(g.IssuedAt) {
+		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("oauth: no lease or no lifetime"))
+	}
+	form := url.Values{"scope": {strings.Join(asked, " ")}}
+	if grant.Resource != "" {
+		form.Set("resource", grant.Resource)
+	}
+	got, err := d.exchange(ctx, grant, form)
+	if err != nil && got.access.Empty() {
+		return provider.Credential{}, judged(err)
+	}
+	c := provider.Credential{Token: got.access, Type: "Bearer", Handle: got.access, ExpiresAt: g.ExpiresAt}
+	if err == nil {
+		err = got.covered(asked)
+	}
+	life := got.lifetime
+	if life == 0 {
+		life = time.Duration(d.cfg.AssumedLifetime) * time.Second
+	}
+	if err == nil && life == 0 {
+		err = errors.New("oauth: the server does not say how long the token lives, and assumed_lifetime is not set")
+	}
+	if err != nil { // a token exists and is not what was asked for: the broker takes it back
+		return provider.Credential{Handle: got.access}, fmt.Errorf("oauth: the token is not handed out: %w", err)
+	}
+	c.DiesAt = d.now().Add(life)
+	if c.DiesAt.Before(c.ExpiresAt) {
+		c.ExpiresAt = c.DiesAt
+	}
+	if got.jwt() {
+		c.Revocability = provider.Revocability{Class: provider.ClassTTLOnly}
+	}
+	return c, nil
+}
+
+// exchange gets an answer. With an error it still returns the access token, if
+// there was one.
+func (d *Driver) exchange(ctx context.Context, g Grant, form url.Values) (got answer, err error) {
+	if g.RefreshToken == "" {
+		form.Set("grant_type", "client_credentials")
+		body, err := d.post(ctx, d.cfg.TokenEndpoint, form)
+		if err != nil {
+			return got, err
+		}
+		return read(body)
+	}
+	form.Set("grant_type", "refresh_token")
+	err = d.safe.Exchange(ctx, g.RefreshToken, hold, func(ctx context.Context, old provider.Secret) (provider.Secret, error) {
+		form.Set("refresh_token", old.Reveal())
+		body, err := d.post(ctx, d.cfg.TokenEndpoint, form)
+		if err != nil {
+			return provider.Secret{}, err
+		}
+		got, err = read(body)
+		return got.refresh, err // the successor counts, whatever else is wrong
+	})
+	return got, err
+}
+
+// judged says which answers mean that nothing was made.
+func judged(err error) error {
+	oe, ok := errors.AsType[*oauthError](err)
+	if !ok {
+		return err // *provider.BusyError among them
+	}
+	switch {
+	case oe.code == "invalid_grant":
+		return provider.Refused("The authorization that the broker holds is no longer valid. Tell the operator of the broker to renew it.", err)
+	case oe.code == "invalid_scope" || oe.code == "invalid_target":
+		return provider.Refused("The server does not grant this scope. Ask for another, or tell the operator of the broker.", err)
+	case oe.status >= http.StatusBadRequest && oe.status < http.StatusInternalServerError:
+		return provider.Refused("The server refuses the broker. Tell the operator of the broker: ebb providers check says what is missing.", err)
+	default:
+		return err
+	}
+}

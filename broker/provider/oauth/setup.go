@@ -1,0 +1,44 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"ebb/broker/provider"
+)
+
+// CheckSetup implements provider.Checker: is every secret there, and does the
+// server know the client? It uses no refresh token up.
+func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
+	var out []provider.Finding
+	fatal := func(what, remedy string) {
+		out = append(out, provider.Finding{Fatal: true, What: what, Remedy: remedy})
+	}
+	if _, err := d.secret(); err != nil {
+		fatal("The client's secret cannot be read.", "Write it to client.secret_file, mode 0600.")
+	}
+	for _, res := range slices.Sorted(maps.Keys(d.cfg.Grants)) {
+		name := d.cfg.Grants[res].RefreshToken
+		if name == "" {
+			continue
+		}
+		if _, err := d.safe.Get(ctx, name); err != nil {
+			fatal("The refresh token of "+res+" is not in the safe, or cannot be opened.", "ebb secrets put "+name+" < file")
+		}
+	}
+	if d.cfg.RevocationEndpoint == "" {
+		out = append(out, provider.Finding{What: "Tokens cannot be taken back before they expire.", Remedy: "Set revocation_endpoint if the server has one."})
+		return out
+	}
+	// A token that never was is revoked with 200 (RFC 7009 section 2.2), if the
+	// client is who it says it is.
+	err := d.Revoke(ctx, provider.Target{Handle: provider.NewSecret("ebb-set-up-check")})
+	if oe, ok := errors.AsType[*oauthError](err); ok {
+		fatal("The server refuses the client: "+oe.Error()+".", "Check client.id, client.auth, the secret and revocation_endpoint.")
+	} else if err != nil {
+		fatal("The server cannot be reached.", "Check the endpoints, ca_file and the network; the broker's log has the cause.")
+	}
+	return out
+}

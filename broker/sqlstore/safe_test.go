@@ -1,0 +1,218 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/broker/safe"
+	"ebb/broker/sqlstore"
+)
+
+// openSafe is a safe of one replica on a database that others may share.
+func openSafe(t *testing.T, store safe.Store, keys *sqlstore.Store, path string, c *clock) *safe.Safe {
+	t.Helper()
+	return safe.New(store, ring(t, keys, wrapper(t, path), c), c.Now)
+}
+
+func get(t *testing.T, s *safe.Safe, name string) string {
+	t.Helper()
+	v, err := s.Get(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Reveal()
+}
+
+func become(v string) func(context.Context, provider.Secret) (provider.Secret, error) {
+	return func(context.Context, provider.Secret) (provider.Secret, error) { return provider.NewSecret(v), nil }
+}
+
+func TestSafeKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		store, path := open(t, empty(t)), filepath.Join(t.TempDir(), "seal.key")
+		c := &clock{now: time.Now()}
+		s := openSafe(t, store, store, path, c)
+		if _, err := s.Get(t.Context(), "token"); !errors.Is(err, safe.ErrNone) {
+			t.Errorf("Get of none = %v", err)
+		}
+		for _, v := range []string{"canary-1", "canary-2"} {
+			if err := s.Put(t.Context(), "token", provider.NewSecret(v)); err != nil {
+				t.Fatal(err)
+			}
+			if got := get(t, s, "token"); got != v {
+				t.Errorf("Get = %q", got)
+			}
+		}
+		for _, bad := range []string{"", "A", "a/b", "1a", strings.Repeat("a", 65), "a b", "a\x00"} {
+			if err := s.Put(t.Context(), bad, provider.NewSecret("x")); !errors.Is(err, safe.ErrName) {
+				t.Errorf("Put(%q) = %v", bad, err)
+			}
+		}
+		if err := s.Put(t.Context(), "token", provider.Secret{}); err == nil {
+			t.Error("nothing was kept as a secret")
+		}
+		rows, err := store.Secrets(t.Context())
+		if err != nil || len(rows) != 1 || strings.Contains(rows[0].Sealed, "canary") {
+			t.Fatalf("the database holds %+v, %v", rows, err)
+		}
+		// Under another name it does not open, nor as a handle.
+		rows[0].Name = "other"
+		if err := store.PutSecret(t.Context(), rows[0]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), "other"); err == nil {
+			t.Error("a secret opens under another name")
+		}
+		names, err := s.Names(t.Context())
+		if err != nil || len(names) != 2 || names[0].Sealed != "" {
+			t.Errorf("Names = %+v, %v", names, err)
+		}
+		if err := s.Remove(t.Context(), "token"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Remove(t.Context(), "token"); !errors.Is(err, safe.ErrNone) {
+			t.Errorf("Remove of none = %v", err)
+		}
+		if err := s.Exchange(t.Context(), "token", time.Second, become("x")); !errors.Is(err, safe.ErrNone) {
+			t.Errorf("Exchange of none = %v", err)
+		}
+	})
+}
+
+// A refresh token is used once: whatever the number of replicas, each exchange sees
+// the successor that the one before it left.
+func TestSafeExchangesOneAtATime(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		url, path := empty(t), filepath.Join(t.TempDir(), "seal.key")
+		c := &clock{now: time.Now()}
+		a, b := open(t, url), open(t, url)
+		safes := []*safe.Safe{openSafe(t, a, a, path, c), openSafe(t, b, b, path, c)}
+		if err := safes[0].Put(t.Context(), "n", provider.NewSecret("0")); err != nil {
+			t.Fatal(err)
+		}
+		var inside atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				err := safes[i%2].Exchange(t.Context(), "n", time.Minute, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
+					if inside.Add(1) != 1 {
+						t.Error("two hold it")
+					}
+					defer inside.Add(-1)
+					n, err := strconv.Atoi(old.Reveal())
+					return provider.NewSecret(strconv.Itoa(n + 1)), err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := get(t, safes[1], "n"); got != "16" {
+			t.Errorf("after 16 exchanges it is %s", got)
+		}
+	})
+}
+
+// A holder that does not come back loses its claim, and what it then brings is
+// refused: its successor is not the one that the others went on with.
+func TestSafeLateHolder(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		store, path := open(t, empty(t)), filepath.Join(t.TempDir(), "seal.key")
+		c := &clock{now: time.Now()}
+		s := openSafe(t, store, store, path, c)
+		if err := s.Put(t.Context(), "n", provider.NewSecret("0")); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Exchange(t.Context(), "n", time.Second, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Second {
+				t.Error("the work may go on longer than its claim")
+			}
+			c.add(2 * time.Second)
+			if err := s.Exchange(ctx, "n", time.Second, become("theirs")); err != nil {
+				t.Error(err)
+			}
+			return provider.NewSecret("mine"), nil
+		})
+		if !errors.Is(err, safe.ErrHeld) {
+			t.Errorf("the late holder's Exchange = %v", err)
+		}
+		if got := get(t, s, "n"); got != "theirs" {
+			t.Errorf("it is %q", got)
+		}
+		// An operator who puts a new one does not wait, and is not overwritten.
+		err = s.Exchange(t.Context(), "n", time.Second, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+			return provider.NewSecret("rotated"), s.Put(ctx, "n", provider.NewSecret("the operator's"))
+		})
+		if got := get(t, s, "n"); err == nil || got != "the operator's" {
+			t.Errorf("it is %q, %v", got, err)
+		}
+		waits, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err = s.Exchange(t.Context(), "n", time.Minute, func(context.Context, provider.Secret) (provider.Secret, error) {
+			if err := s.Exchange(waits, "n", time.Second, become("x")); !errors.Is(err, safe.ErrHeld) {
+				t.Errorf("an exchange while it is held = %v", err)
+			}
+			return provider.Secret{}, errors.New("nothing came of it")
+		})
+		if got := get(t, s, "n"); err == nil || got != "the operator's" {
+			t.Errorf("after a failure it is %q, %v", got, err)
+		}
+	})
+}
+
+// unwilling is a store that takes no settlement while off.
+type unwilling struct {
+	safe.Store
+	off atomic.Bool
+}
+
+var errOff = errors.New("the database is away")
+
+func (u *unwilling) SettleSecret(ctx context.Context, name string, fence int64, sealed string, at time.Time) error {
+	if u.off.Load() {
+		return errOff
+	}
+	return u.Store.SettleSecret(ctx, name, fence, sealed, at)
+}
+
+// The database goes away between the exchange and its record: the predecessor is
+// used up, so the successor is not lost as long as the process lives.
+func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		store, path := open(t, empty(t)), filepath.Join(t.TempDir(), "seal.key")
+		c := &clock{now: time.Now()}
+		u := &unwilling{Store: store}
+		s := openSafe(t, u, store, path, c)
+		if err := s.Put(t.Context(), "n", provider.NewSecret("first")); err != nil {
+			t.Fatal(err)
+		}
+		u.off.Store(true)
+		if err := s.Exchange(t.Context(), "n", time.Second, become("second")); !errors.Is(err, errOff) {
+			t.Errorf("Exchange = %v", err)
+		}
+		u.off.Store(false)
+		c.add(2 * time.Second)
+		err := s.Exchange(t.Context(), "n", time.Second, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
+			if old.Reveal() != "second" {
+				t.Errorf("the exchange sees %q", old.Reveal())
+			}
+			return provider.Secret{}, nil
+		})
+		if got := get(t, s, "n"); err != nil || got != "second" {
+			t.Errorf("it is %q, %v", got, err)
+		}
+	})
+}

@@ -25,13 +25,22 @@ func proofClaim(p Possession, now time.Time) []Claim {
 }
 
 // forgotten refuses a proof that was made before the ledger began to remember
-// proofs, at the start of this process or after a loss: it may have been used
+// proofs, at the start of this process or after a loss, also one that another
+// replica has noticed and cured: it may have been used
 // (RFC 9449 section 11.1).
 func (b *Broker) forgotten(p Possession) error {
+	b.reckon()
 	if p.Proof != nil && p.Proof.IAT.Unix() < b.since.Load() {
 		return E(InvalidProof, "The DPoP proof is older than the memory of the broker, which has just started. Make a new one.", nil)
 	}
 	return nil
+}
+
+// reckon moves since when the ledger has lost something meanwhile.
+func (b *Broker) reckon() {
+	if n := b.cfg.Ledger.Losses(); b.losses.Swap(n) != n {
+		b.since.Store(b.now().Unix())
+	}
 }
 
 // evidenceClaim ties a piece of evidence to the first key that uses it.

@@ -100,9 +100,10 @@ func (h *hooks) count(op string) int {
 
 // memory is a ledger that several replicas share and that can lose everything.
 type memory struct {
-	mu  sync.Mutex
-	l   broker.Ledger
-	now func() time.Time
+	mu   sync.Mutex
+	l    broker.Ledger
+	now  func() time.Time
+	gone int64 // how often it lost everything
 }
 
 func (m *memory) get() broker.Ledger {
@@ -115,6 +116,14 @@ func (m *memory) lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.l = memstore.New(memstore.Config{Now: m.now})
+	m.gone++
+}
+
+// Losses tells a replica at once. A real one hears of them by its next Check.
+func (m *memory) Losses() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gone
 }
 
 // hookLedger is one replica's way to the shared ledger.

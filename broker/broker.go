@@ -96,6 +96,7 @@ type Broker struct {
 	owedMu     sync.Mutex
 	owed       map[string]TaskMove // closings that a store has not taken yet
 	owedLeases map[string]owedLease
+	losses     atomic.Int64    // of the ledger, as far as they are reckoned with
 	since      atomic.Int64    // the ledger remembers proofs from this moment on, Unix seconds
 	latest     atomic.Int64    // the latest moment the clock ever showed, Unix milliseconds
 	people     map[string]bool // attestors that recognise principals
@@ -156,6 +157,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 			b.people[p.Match.Attestor] = true
 		}
 	}
+	b.losses.Store(c.Ledger.Losses())
 	if err := b.refill(ctx); err != nil {
 		return nil, fmt.Errorf("refilling the ledger from the journal: %w", err)
 	}

@@ -175,5 +175,10 @@ type Guard interface {
 	Check(ctx context.Context) error
 	// Mark says that the ledger is complete now.
 	Mark(ctx context.Context) error
+	// Losses grows with each loss that this process has learned of, also of one
+	// that another process noticed and cured before this one looked. What was
+	// claimed before then may be claimed again. Another process that marks a
+	// ledger which lost nothing changes nothing here.
+	Losses() int64
 	Close() error
 }

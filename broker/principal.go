@@ -126,7 +126,7 @@ func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key
 	if made.IsZero() { // no later than this
 		made = c.Expiry.Add(-assertionLife - skew)
 	}
-	if made.Unix() < b.since.Load() {
+	if b.reckon(); made.Unix() < b.since.Load() {
 		return E(Unauthenticated, "The client assertion is older than the memory of the broker, which has just started. Sign a new one.", nil)
 	}
 	if len(rates) > 0 {

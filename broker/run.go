@@ -76,6 +76,7 @@ func (b *Broker) watch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := b.cfg.Ledger.Check(ctx)
+	b.reckon()
 	if err == nil && !b.down.Load() {
 		return
 	}

@@ -187,6 +187,9 @@ func (s *Store) Mark(ctx context.Context) error {
 	return nil
 }
 
+// Losses implements broker.Guard.
+func (s *Store) Losses() int64 { return 0 }
+
 // Close ends every waiting Follow; every later call fails.
 func (s *Store) Close() error {
 	s.mu.Lock()

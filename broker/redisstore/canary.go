@@ -23,8 +23,9 @@ const slots = 16384
 // then the counter is lost too, and the next raise returns a number that was
 // already seen.
 type guard struct {
-	field string // this process's counter
-	calls atomic.Uint64
+	field  string // this process's counter
+	calls  atomic.Uint64
+	losses atomic.Int64
 
 	mu      sync.Mutex
 	birds   []*canary
@@ -147,6 +148,9 @@ func (s *Store) observe(g sighting) {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
 	b := g.bird
+	if epoch > g.epoch && g.epoch > 0 && count <= g.count {
+		s.guard.losses.Add(1) // somebody else noticed a loss and has cured it
+	}
 	lost := epoch == 0 || epoch < g.epoch || epoch == g.epoch && count <= g.count
 	switch {
 	case lost && epoch < b.epoch && g.epoch < b.epoch:
@@ -154,6 +158,7 @@ func (s *Store) observe(g sighting) {
 	case lost:
 		if !b.lost && b.epoch > 0 {
 			s.m.lost.Inc()
+			s.guard.losses.Add(1)
 		}
 		b.lost, b.count = true, count // from here on, counting goes on
 	case epoch > b.epoch: // somebody marked the ledger complete

@@ -26,7 +26,7 @@ const serversEvery = 10 * time.Second
 // with fewer than 512 slots in a row may have no canary and is then not watched.
 // Every process sees only the loss of its own writes, so every process must call
 // Check, about each second; the first that sees a loss and refills cures it for
-// all with Mark.
+// all with Mark, and Losses tells the others.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.checkServersSometimes(ctx); err != nil {
 		return err
@@ -90,6 +90,10 @@ func (s *Store) checkServersSometimes(ctx context.Context) error {
 	return nil
 }
 
+// Losses implements broker.Guard. Check learns of them, and every end that this
+// process makes.
+func (s *Store) Losses() int64 { return s.guard.losses.Load() }
+
 // Mark implements broker.Guard. It is ErrLost, and marks nothing more, when data
 // was lost again since this process last looked: then what was refilled is not
 // complete.
@@ -97,12 +101,15 @@ func (s *Store) Mark(ctx context.Context) error {
 	looks := make([]sighting, len(s.guard.birds))
 	cmds := make([]redis.Cmder, len(looks))
 	s.guard.mu.Lock()
-	least := int64(0)
+	least, lost := int64(0), 0
 	for _, b := range s.guard.birds {
 		least = max(least, b.epoch+1)
+		if b.lost {
+			lost = 1
+		}
 	}
 	for i, b := range s.guard.birds {
-		looks[i] = sighting{b, b.epoch, b.count, redis.NewSliceCmd(ctx, markScript.args(1, s.keys.canary(b.tag), s.guard.field, b.count, least)...)}
+		looks[i] = sighting{b, b.epoch, b.count, redis.NewSliceCmd(ctx, markScript.args(1, s.keys.canary(b.tag), s.guard.field, b.count, least, lost)...)}
 		cmds[i] = looks[i].cmd
 	}
 	s.guard.mu.Unlock()

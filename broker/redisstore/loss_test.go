@@ -68,6 +68,7 @@ func TestFlush(t *testing.T) {
 		evs, _, _ := b.Follow(t.Context(), cursor, 10, 20*time.Second)
 		waiting <- evs
 	}()
+	before := []int64{a.Losses(), b.Losses()}
 	c.do("flushall")
 	if alive, err := a.Status(t.Context(), l.TaskID, l.ID, time.Now()); alive || err != nil {
 		t.Errorf("after the flush Status is %t, %v", alive, err)
@@ -97,6 +98,9 @@ func TestFlush(t *testing.T) {
 	check(t, "a after the refill", a, nil)
 	check(t, "b after the refill of a", b, nil)
 	check(t, "the newcomer after the refill of a", fresh, nil)
+	if a.Losses() == before[0] || b.Losses() == before[1] {
+		t.Errorf("losses: %d and %d, before %v", a.Losses(), b.Losses(), before)
+	}
 
 	// Lost again while it is refilled: what was refilled is not complete.
 	c.do("flushall")
@@ -107,6 +111,38 @@ func TestFlush(t *testing.T) {
 	}
 	must(t, a.Mark(t.Context()))
 	check(t, "a", a, nil)
+}
+
+// The loss is over before the other process looks: it hears of it all the same, and
+// of nothing when a process merely starts.
+func TestLossBetweenTwoLooks(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	a, b := connect(t, c.config()), connect(t, c.config())
+	must(t, a.Mark(t.Context()))
+	check(t, "a", a, nil)
+	check(t, "b", b, nil)
+	before := b.Losses()
+	started := connect(t, c.config())
+	check(t, "another that starts", started, nil)
+	must(t, started.Mark(t.Context()))
+	check(t, "a after a start", a, nil)
+	check(t, "b after a start", b, nil)
+	if b.Losses() != before {
+		t.Errorf("%d losses by a start", b.Losses()-before)
+	}
+	c.do("flushall")
+	check(t, "a", a, broker.ErrLost)
+	must(t, a.Mark(t.Context()))
+	check(t, "b", b, nil)
+	if b.Losses() == before {
+		t.Error("b did not hear of the loss")
+	}
+	before = b.Losses()
+	check(t, "b", b, nil)
+	if b.Losses() != before {
+		t.Error("the same loss counts twice")
+	}
 }
 
 func TestRestartWithoutData(t *testing.T) {
@@ -156,9 +192,13 @@ func TestRolledBack(t *testing.T) {
 	}
 	_, _, err = closeTask(t.Context(), a, "tsk_1")
 	must(t, err)
+	before := b.Losses()
 	must(t, a.Mark(t.Context()))
 	check(t, "a", a, nil)
 	check(t, "b", b, nil)
+	if b.Losses() == before {
+		t.Error("b, which lost nothing of its own, did not hear of a's loss")
+	}
 }
 
 func TestSentinelFailover(t *testing.T) {

@@ -22,8 +22,11 @@ func guardMark(t *ledgerTest) {
 		t.want("Check by a second client", other.Check(t.ctx), nil)
 		t.clock.move(time.Minute)
 	}
+	before := []int64{t.l.Losses(), other.Losses()}
 	t.want("Mark again", other.Mark(t.ctx), nil)
 	t.want("Check", t.l.Check(t.ctx), nil)
+	t.want("Check by a second client", other.Check(t.ctx), nil)
+	t.same("losses of a ledger that lost nothing", []int64{t.l.Losses(), other.Losses()}, before)
 	t.race(16, func(i int) (bool, error) {
 		l := t.l
 		if i%2 == 1 {

@@ -25,6 +25,18 @@ func BenchmarkCheck(b *testing.B) {
 				}
 			}
 		})
+		known, err := jose.NewHeaders(1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name+"/again", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := dpop.Check([]string{proof}, r, dpop.Options{Headers: known}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -34,6 +34,9 @@ type Options struct {
 	// Nonce reports whether a nonce is one of ours and fresh; see Nonces.Check.
 	// nil: nonces are not asked for.
 	Nonce func(nonce string, now time.Time) bool
+	// Headers of proofs that were understood before, for a server with clients that
+	// come again. nil: none are kept. Use it for nothing else.
+	Headers *jose.Headers
 }
 
 // DefaultAlgs are those that a server advertises when Options.Algs is empty.
@@ -78,7 +81,7 @@ func Check(header []string, r Request, o Options) (Proof, error) {
 	default:
 		return Proof{}, refuse(ReasonSeveral, "send exactly one DPoP header")
 	}
-	lim := jose.Limits{Size: MaxProof, Depth: 8, Members: 64, EmbeddedKey: true}
+	lim := jose.Limits{Size: MaxProof, Depth: 8, Members: 64, EmbeddedKey: true, Headers: o.Headers}
 	u, err := jose.Parse(header[0], lim)
 	if err != nil {
 		return Proof{}, fromJOSE(err)

@@ -11,6 +11,7 @@
 //	            JSON object each (Parse)
 //	strict.go   the JSON rules: duplicates, look-alike names, depth, members
 //	header.go   alg allow-list, typ, kid, and every parameter that is refused
+//	headers.go  Headers: those that were understood before
 //	claims.go   registered claims, typed once, from the strictly decoded object
 //	profile.go  what one kind of token must look like; the checks before the key
 //	verify.go   the key, the signature, the result

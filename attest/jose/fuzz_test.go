@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -40,6 +41,30 @@ func FuzzParse(f *testing.F) {
 		}
 		if len(part) != 3 || !u.Header().Alg.Valid() {
 			t.Errorf("got %d parts, alg %q", len(part), u.Header().Alg)
+		}
+	})
+}
+
+// FuzzHeaders: whatever was understood before, and however often, a token parses
+// to the same or is refused for the same reason as by a gate without a memory.
+func FuzzHeaders(f *testing.F) {
+	known, err := jose.NewHeaders(8)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(`{"alg":"EdDSA","typ":"a"}`, `{"alg":"ES256","kid":"k"}`)
+	f.Add(`{"alg":"EdDSA","jwk":`+rfc8037JWK+`}`, `{"alg":"none"}`)
+	f.Fuzz(func(t *testing.T, one, two string) {
+		for _, head := range []string{one, two, one, two} {
+			token := b64(head) + "." + b64(`{}`) + ".AA"
+			want, wantErr := jose.Parse(token, jose.Limits{EmbeddedKey: true})
+			got, err := jose.Parse(token, jose.Limits{EmbeddedKey: true, Headers: known})
+			if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+				t.Fatalf("%s: got %v, want %v", head, err, wantErr)
+			}
+			if err == nil && !reflect.DeepEqual(got.Header(), want.Header()) {
+				t.Errorf("%s: got %+v, want %+v", head, got.Header(), want.Header())
+			}
 		}
 	})
 }

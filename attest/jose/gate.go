@@ -16,6 +16,8 @@ type Limits struct {
 	// EmbeddedKey admits the header parameter jwk. It is for DPoP proofs
 	// (RFC 9449, section 4.2) alone: there the key is the thing proved.
 	EmbeddedKey bool
+	// Headers that were understood under these very limits; nil = none are kept.
+	Headers *Headers
 }
 
 func (l Limits) withDefaults() Limits {
@@ -72,6 +74,8 @@ type parts struct {
 	signature    []byte
 }
 
+var errParts = refuse(ReasonMalformed, "the token is not three base64url parts")
+
 func split(token string, lim Limits) (parts, error) {
 	if len(token) > lim.Size {
 		return parts{}, refuse(ReasonOversized, "the token is too large")
@@ -85,27 +89,26 @@ func split(token string, lim Limits) (parts, error) {
 		case c == '.' && two == 0 && i > one+1 && one > 0 && i < len(token)-1:
 			two = i
 		default:
-			return parts{}, refuse(ReasonMalformed, "the token is not three base64url parts")
+			return parts{}, errParts
 		}
 	}
 	if two == 0 {
-		return parts{}, refuse(ReasonMalformed, "the token is not three base64url parts")
+		return parts{}, errParts
 	}
 	var p parts
 	var err error
-	var head []byte
 	for _, d := range []struct {
 		to   *[]byte
 		from string
-	}{{&head, token[:one]}, {&p.payload, token[one+1 : two]}, {&p.signature, token[two+1:]}} {
+	}{{&p.payload, token[one+1 : two]}, {&p.signature, token[two+1:]}} {
 		// Strict: the unused bits of the last character must be zero, or the same
 		// bytes would have several spellings.
 		if *d.to, err = base64.RawURLEncoding.Strict().DecodeString(d.from); err != nil {
-			return parts{}, refuse(ReasonMalformed, "the token is not three base64url parts")
+			return parts{}, errParts
 		}
 	}
 	// A copy, so that what is kept of the token does not keep the request alive.
 	p.signingInput = strings.Clone(token[:two])
-	p.header, err = parseHeader(head, lim)
+	p.header, err = lim.Headers.parse(token[:one], lim)
 	return p, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/web"
 )
@@ -32,10 +33,14 @@ type API struct {
 	b      *broker.Broker
 	mux    *web.Mux
 	issuer string
-	origin string // scheme and host of the issuer: what htu is compared with
+	origin string        // scheme and host of the issuer: what htu is compared with
+	proofs *jose.Headers // of the DPoP proofs of clients that come again
 	docs   documents
 	ready  readiness
 }
+
+// knownProofs is how many clients' keys are not read again for each proof.
+const knownProofs = 1024
 
 // New prepares the handlers. Register makes them reachable.
 func New(c Config) (*API, error) {
@@ -57,6 +62,9 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{cfg: c, b: c.Broker, mux: c.Mux, issuer: issuer, origin: strings.TrimSuffix(issuer, c.Mux.Base())}
 	var err error
+	if a.proofs, err = jose.NewHeaders(knownProofs); err != nil {
+		return nil, err
+	}
 	a.docs, err = a.documents()
 	return a, err
 }

@@ -32,7 +32,7 @@ func (a *API) possession(c echo.Context, accessToken string) (broker.Possession,
 		return p, nil
 	}
 	now := a.cfg.Now()
-	opts := dpop.Options{Algs: a.b.DPoPAlgs()}
+	opts := dpop.Options{Algs: a.b.DPoPAlgs(), Headers: a.proofs}
 	if n := a.b.Nonces(); n != nil {
 		opts.Nonce = n.Check
 	}

@@ -69,11 +69,16 @@ func (b *Broker) assertedSandbox(ctx context.Context, assertion string) (Sandbox
 	if !validID(sandboxPrefix, id) {
 		return Sandbox{}, E(Unauthenticated, "The client is not known here.", nil)
 	}
-	t, err := b.taskByID(ctx, taskOf(id))
+	// The ledger knows every sandbox that can ask for something. Nobody is known
+	// yet: whoever sends names at random must not make the journal read.
+	if b.down.Load() {
+		return Sandbox{}, unavailable(ErrLost)
+	}
+	t, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskOf(id)})
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Sandbox{}, unavailable(err)
+	}
 	if err != nil || t.Sandbox == nil || t.Sandbox.Attestor != enrollName {
-		if e := AsError(err); e != nil && e.Kind == Unavailable {
-			return Sandbox{}, e
-		}
 		return Sandbox{}, E(Unauthenticated, "The client is not known here.", err)
 	}
 	key, err := jose.ParseJWK([]byte(t.Sandbox.JWK))

@@ -122,3 +122,31 @@ func TestAttackPollingWithoutEnd(t *testing.T) {
 	_, err = s.Poll(t, code)
 	kindOf(t, err, broker.Pending)
 }
+
+// Names of sandboxes cost nothing to make up: whoever sends them is refused before
+// the database hears of it. So is whoever signs for a real one with another key.
+func TestAttackMadeUpSandboxes(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	key := brokertest.NewKey(t)
+	reads := func() int {
+		return x.store.count("Tasks") + x.store.count("Leases") + x.store.count("Requests") + x.store.count("Append")
+	}
+	before := reads()
+	for i := range 50 {
+		client := fmt.Sprintf("sbx_%032x", i)
+		if i%2 == 1 {
+			client = s.Task.Sandbox.ID
+		}
+		r := s.Request(t, "orders:eu/1:read")
+		r.Subject = broker.Subject{Assertion: x.Assertion(t, client, key), Fault: broker.Unauthenticated}
+		_, err := x.Broker.Token(t.Context(), r)
+		kindOf(t, err, broker.Unauthenticated)
+		err = x.Broker.RevokeToken(t.Context(), broker.Revoker{Subject: &r.Subject}, "x")
+		kindOf(t, err, broker.Unauthenticated)
+	}
+	if n := reads() - before; n != 0 {
+		t.Errorf("100 requests of strangers reached the database %d times", n)
+	}
+}

@@ -798,7 +798,6 @@ func TestAttackTicketLostToABlip(t *testing.T) {
 			if err := enrol(x.Prove(t, key)); err != nil {
 				t.Fatalf("the sandbox is locked out of its task: %v", err)
 			}
-			kindOf(t, enrol(x.Prove(t, key)), broker.InvalidEvidence) // spent now
 			kindOf(t, enrol(x.Prove(t, brokertest.NewKey(t))), broker.InvalidEvidence)
 		})
 	}

@@ -36,9 +36,9 @@ func (t Tickets) Redeem(ctx context.Context, hash, _ string) (enroll.Ticket, err
 	return enroll.Ticket{TaskID: taskID, SandboxID: sandboxOf(taskID)}, nil
 }
 
-// giveBack puts a redeemed ticket back until its own end, when what came after
-// failed for reasons of ours: the sandbox may try again with it. Should the task
-// have its sandbox already, then it serves that sandbox's key alone.
+// giveBack puts a redeemed ticket back until its own end, when the sandbox may need
+// it again. Should the task have its sandbox by now, then it serves that sandbox's
+// key alone.
 func (b *Broker) giveBack(ctx context.Context, ev attest.Evidence) {
 	if ev.Attestor != enrollName || !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix)) {
 		return
@@ -55,7 +55,7 @@ func (b *Broker) giveBack(ctx context.Context, ev attest.Evidence) {
 		}
 	}
 	if err != nil {
-		b.cfg.Logger.WarnContext(ctx, "a ticket was spent for nothing; its runner has to issue another", "error", err)
+		b.cfg.Logger.WarnContext(ctx, "a ticket could not be put back; a sandbox that has no answer yet needs another from its runner", "error", err)
 	}
 }
 
@@ -82,9 +82,9 @@ func (b *Broker) Enrol(ctx context.Context, taskID string, ev attest.Evidence, p
 		return Enrolment{}, err
 	}
 	en, err := b.taskToken(ctx, a)
-	if err != nil {
-		b.giveBack(ctx, ev)
-	}
+	// When this answer is lost on its way the sandbox asks again with the same
+	// ticket. By now that serves its key alone (see matches).
+	b.giveBack(ctx, ev)
 	return en, err
 }
 

@@ -154,7 +154,8 @@ func checkLabels(labels map[string]string) string {
 	return ""
 }
 
-// NewTicket issues an enrolment ticket for a task without a sandbox.
+// NewTicket issues an enrolment ticket for a task. Once the task has its sandbox a
+// ticket serves that sandbox's key alone: to ask again for what it did not hear.
 func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (Ticket, error) {
 	t, err := b.mine(ctx, who, false, taskID)
 	if err != nil {
@@ -165,8 +166,6 @@ func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (T
 		return Ticket{}, closedError()
 	case t.Expect.Attestor != enrollName:
 		return Ticket{}, E(Conflict, "The task expects another attestor than "+enrollName+".", nil)
-	case t.Sandbox != nil:
-		return Ticket{}, E(Conflict, "The task has its sandbox already.", nil)
 	}
 	return b.issueTicket(ctx, t.ID)
 }

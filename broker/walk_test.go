@@ -123,8 +123,12 @@ func TestTicketsAreSingleUse(t *testing.T) {
 	if won.Load() != 1 {
 		t.Fatalf("%d of 16 redeemed one ticket", won.Load())
 	}
-	_, err = e.Broker.NewTicket(t.Context(), e.Principals[brokertest.Runner], task.ID)
-	kindOf(t, err, broker.Conflict) // it has its sandbox
+	another, err := e.Broker.NewTicket(t.Context(), e.Principals[brokertest.Runner], task.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(another.Ticket.Reveal())}, e.Prove(t, brokertest.NewKey(t)))
+	kindOf(t, err, broker.InvalidEvidence) // it has its sandbox
 
 	task, ticket, err = e.Broker.OpenTask(t.Context(), e.Principals[brokertest.Runner], spec)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"ebb/broker/audit"
 	"ebb/broker/keys"
 	"ebb/broker/provider"
+	"ebb/broker/safe"
 	"ebb/scopes/policy"
 )
 
@@ -70,6 +71,7 @@ type Config struct {
 	Keys       *keys.Ring
 	Sealer     Sealer       // required when a provider is a third party
 	Instance   string       // 8 hex digits that name this installation at providers; "" = from Issuer
+	Safe       *safe.Safe   // of the operator's secrets; nil = none
 	Nonces     *dpop.Nonces // nil = no nonce mode
 	DPoPAlgs   []jose.Alg   // nil = ES256, EdDSA
 	Limits     Limits

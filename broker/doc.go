@@ -12,6 +12,7 @@
 //	open.go     a task before it ends: opened, seen alive, paused, resumed, tainted
 //	seal.go     Sealer: what keeps revocation handles unreadable at rest
 //	record.go   audit entries, and writing them
+//	secrets.go  the operator's secrets, which drivers use
 //	metrics.go  metrics_upstream.go those of third parties
 //
 // # The walk of one request

@@ -241,7 +241,8 @@ func (a *attempt) fail(err error) {
 		wait = retries.Max
 	}
 	a.up.NextAt = now.Add(wait)
-	if !a.up.DiesAt.IsZero() && a.up.NextAt.After(a.overAt()) {
+	lost := errors.Is(err, provider.ErrLost) // trying again does not help, time does
+	if !a.up.DiesAt.IsZero() && (lost || a.up.NextAt.After(a.overAt())) {
 		a.up.NextAt = a.overAt() // the last one
 	}
 	if a.up.Attempts%10 == 1 {
@@ -261,6 +262,8 @@ func failure(err error) string {
 		return "Its revocation handle cannot be opened: the sealing key is not here."
 	case errors.Is(err, errNoWay):
 		return "The provider can neither revoke it nor does it expire. End it there, then force it here."
+	case errors.Is(err, provider.ErrLost):
+		return "The provider's answer was lost, and it knows no lease by name. Whatever it made dies by its own expiry."
 	case busy:
 		return "The provider limits how often it may be asked."
 	case errors.Is(err, provider.ErrRefused):

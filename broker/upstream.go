@@ -161,7 +161,7 @@ func (u *upstream) revoke(ctx context.Context, t provider.Target) error {
 // answered reports whether a provider that returned err is there at all.
 func answered(err error) bool {
 	_, busy := errors.AsType[*provider.BusyError](err)
-	return err == nil || busy || errors.Is(err, provider.ErrRefused)
+	return err == nil || busy || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrLost)
 }
 
 // weaker is the weaker of two promises: what one credential says of itself can

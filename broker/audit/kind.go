@@ -35,6 +35,9 @@ const (
 	RequestExpired   = "request.expired"   // nobody answered in time
 	RequestWithdrawn = "request.withdrawn" // the client or the end of its task took it back
 
+	SecretStored  = "secret.stored"  // an operator put a secret into the safe
+	SecretRemoved = "secret.removed" // or took it out
+
 	TokenDenied   = "token.denied"   // policy, a cap or a check said no
 	TokenReplayed = "token.replayed" // a proof, ticket or assertion came twice
 
@@ -64,6 +67,7 @@ func Kinds() []string {
 		PrincipalAuthenticated, PrincipalRefused,
 		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestVoted, RequestWithdrawn,
 		SandboxEnrolled, SandboxRejected, SandboxToken,
+		SecretRemoved, SecretStored,
 		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket, TaskViolation,
 		TokenDenied, TokenReplayed,
 	}

@@ -34,6 +34,9 @@ var _ provider.Safe = (*Safe)(nil)
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
 
+// ValidName reports whether name can be the name of a secret.
+func ValidName(name string) bool { return nameForm.MatchString(name) }
+
 // ErrName is wrapped when a name cannot be one.
 var ErrName = errors.New("a name is a lower-case letter, then up to 63 of a-z, 0-9, dot, underscore and hyphen")
 
@@ -71,7 +74,7 @@ func (s *Safe) open(r Row) (provider.Secret, error) {
 
 // Put keeps a secret under a name, in place of what was there.
 func (s *Safe) Put(ctx context.Context, name string, v provider.Secret) error {
-	if !nameForm.MatchString(name) {
+	if !ValidName(name) {
 		return fmt.Errorf("safe: %w", ErrName)
 	}
 	sealed, err := s.sealer.Seal(bound(name), v)

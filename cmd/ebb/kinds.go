@@ -17,6 +17,7 @@ import (
 	"ebb/broker/keys"
 	"ebb/broker/memstore"
 	providers "ebb/broker/provider/all"
+	"ebb/broker/safe"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web/client"
 )
@@ -59,7 +60,7 @@ const localProvider = "local"
 
 // openProviders makes the configured providers, all problems at once. A nil
 // journal means that they are only checked: no key is made.
-func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Journal) (map[string]broker.Provider, error) {
+func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Journal, secrets *safe.Safe) (map[string]broker.Provider, error) {
 	list := s.Providers
 	if len(list) == 0 {
 		list = []config.Provider{{Name: localProvider, Kind: "jwt", Resource: issuer + "/local"}}
@@ -77,6 +78,9 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 			}
 		}
 		env := providers.Env{Name: p.Name, Issuer: issuer, Keys: ring, Logger: s.Log}
+		if secrets != nil {
+			env.Safe = secrets
+		}
 		if journal != nil {
 			env.Dir, env.Ended = sshDir(s.Config, p.Name), endedOf(journal, p.Name)
 		}
@@ -104,7 +108,7 @@ func kindProblems(c config.Config) (config.Problems, error) {
 	issuer := cmp.Or(c.PublicURL, defaultURL)
 	check := settings{Config: c, Log: slog.New(slog.DiscardHandler)}
 	_, aerr := openAttestors(check, issuer, ring, ledger)
-	_, perr := openProviders(check, issuer, ring, nil)
+	_, perr := openProviders(check, issuer, ring, nil, &safe.Safe{})
 	var ps config.Problems
 	for _, err := range []error{aerr, perr} {
 		if more, ok := errors.AsType[config.Problems](err); ok {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/memstore"
 	"ebb/broker/redisstore"
+	"ebb/broker/safe"
 	"ebb/broker/seal"
 	wrappers "ebb/broker/seal/all"
 	"ebb/broker/sqlstore"
@@ -101,14 +103,10 @@ const (
 	sealingFile     = "sealing.pem"
 )
 
-// openSealer makes the ring of sealing keys when a provider is a third party: ebb
-// has nothing to seal without one.
-func (n *node) openSealer(ctx context.Context, c config.Config, store seal.Store, providers map[string]broker.Provider) (broker.Sealer, error) {
-	third := false
-	for _, p := range providers {
-		third = third || p.Driver.Traits().ThirdParty
-	}
-	if !third {
+// openSealer makes the ring of sealing keys, and the safe that it seals, when a
+// provider is of another kind than own tokens: ebb has nothing to seal without one.
+func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.Store) (broker.Sealer, error) {
+	if !slices.ContainsFunc(c.Providers, func(p config.Provider) bool { return p.Kind != "jwt" }) {
 		return nil, nil //nolint:nilnil // none is needed, and the broker says so when one is
 	}
 	options := map[string]any{}
@@ -124,6 +122,9 @@ func (n *node) openSealer(ctx context.Context, c config.Config, store seal.Store
 	if err != nil {
 		return nil, fail(err.Error(), "put the key back, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
 	}
-	n.sealing, err = seal.New(ctx, seal.Config{Wrapper: w, Store: store, Log: n.log})
-	return n.sealing, err
+	if n.sealing, err = seal.New(ctx, seal.Config{Wrapper: w, Store: store, Log: n.log}); err != nil {
+		return nil, err
+	}
+	n.safe = safe.New(store, n.sealing, nil)
+	return n.sealing, nil
 }

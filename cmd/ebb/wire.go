@@ -20,6 +20,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/keys"
 	"ebb/broker/provider"
+	"ebb/broker/safe"
 	"ebb/broker/seal"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web"
@@ -54,6 +55,7 @@ type node struct {
 	ssh      api.SSHHosts      // nil = no SSH provider
 	runners  []provider.Runner // providers that look after something
 	sealing  *seal.Ring        // nil = nothing to seal
+	safe     *safe.Safe        // nil with it
 	closers  []func() error
 }
 
@@ -125,7 +127,11 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	if err != nil {
 		return err
 	}
-	providers, err := openProviders(s, n.url, ring, journal)
+	sealer, err := n.openSealer(ctx, s.Config, journal)
+	if err != nil {
+		return err
+	}
+	providers, err := openProviders(s, n.url, ring, journal, n.safe)
 	if err != nil {
 		return err
 	}
@@ -135,10 +141,6 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 			n.runners = append(n.runners, r)
 		}
 	}
-	sealer, err := n.openSealer(ctx, s.Config, journal, providers)
-	if err != nil {
-		return err
-	}
 	people, err := principals(s)
 	if err != nil {
 		return err
@@ -147,7 +149,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	// The broker refills the ledger before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.live, Attestors: attestors, Providers: providers,
-		Principals: people, Keys: ring, Sealer: sealer, Instance: s.Instance, Nonces: nonces, Limits: s.Limits, Logger: s.Log, Registerer: metrics,
+		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Instance: s.Instance, Nonces: nonces, Limits: s.Limits, Logger: s.Log, Registerer: metrics,
 	})
 	return err
 }

@@ -14,7 +14,7 @@
 //	introspect.go  RFC 7662; revoke.go  RFC 7009
 //	metadata.go    RFC 8414, RFC 9728, RFC 7517 and the pages of problem types
 //	v1.go          who calls /v1; query.go its query strings and pages
-//	tasks.go enroll.go requests.go leases.go audit.go feed.go policy.go
+//	tasks.go enroll.go requests.go leases.go secrets.go audit.go feed.go policy.go
 //	               /v1, one file per noun
 //	ssh.go         what SSH hosts fetch: CA keys and the revocation list
 //	health.go      /livez, /readyz, /metrics

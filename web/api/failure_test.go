@@ -97,6 +97,7 @@ func (e *everyRoute) build(t testing.TB, method, path string) *http.Request {
 			"scope": canRead, "ttl_seconds": 60, "binding": "dpop", "delivery": "token"}},
 		"/v1/tasks/:id/taint": map[string]any{"sources": []string{"web"}},
 		"/v1/tasks/:id/pause": map[string]any{"reason": "r"}, "/v1/tasks/:id/stop": map[string]any{"reason": "r"}, "/v1/leases/:id/revoke": map[string]any{"reason": "r"},
+		"/v1/secrets": map[string]any{"name": "a", "value": "b"},
 	}
 	req := r.request(method, at, nil)
 	if body, has := bodies[path]; has && method == http.MethodPost {

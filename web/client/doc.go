@@ -10,6 +10,7 @@
 //	tasks.go       tasks and tickets
 //	requests.go    requests that wait for a person, and verdicts
 //	leases.go      credentials on the record
+//	secrets.go     secrets of the operator, by name
 //	audit.go       audit entries, exports, checkpoints
 //	policy.go      policy questions, the revocation feed
 //	sandbox.go     Sandbox: enrolment and revocation

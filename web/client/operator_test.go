@@ -16,6 +16,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/provider"
 	"ebb/scopes"
 	"ebb/scopes/policy"
 	"ebb/web/client"
@@ -204,6 +205,12 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, `GET /v1/leases?from=2026-11-20T12%3A00%3A00Z&owner=o&provider=p&sandbox=s&state=live&task_id=t&to=2026-11-20T12%3A00%3A00Z`},
 		{"Lease", func(ctx context.Context, o op) error { _, err := o.Lease(ctx, "l"); return err }, `GET /v1/leases/l`},
+		{"Secrets", func(ctx context.Context, o op) error { _, err := o.Secrets(ctx); return err }, `GET /v1/secrets`},
+		{"PutSecret", func(ctx context.Context, o op) error {
+			_, err := o.PutSecret(ctx, "a", provider.NewSecret("v"))
+			return err
+		}, `POST /v1/secrets {"name":"a","value":"v"}`},
+		{"RemoveSecret", func(ctx context.Context, o op) error { _, err := o.RemoveSecret(ctx, "a/b"); return err }, `POST /v1/secrets/a%2Fb/remove`},
 		{"RevokeLease", func(ctx context.Context, o op) error { _, err := o.RevokeLease(ctx, "l", "leaked"); return err }, `POST /v1/leases/l/revoke {"reason":"leaked"}`},
 		{"Checkpoints", func(ctx context.Context, o op) error { _, err := o.Checkpoints(ctx); return err }, `GET /v1/audit/checkpoints`},
 		{"Explain", func(ctx context.Context, o op) error { _, err := o.Explain(ctx, policy.Query{Scopes: set}); return err },

@@ -132,7 +132,7 @@ func (b *Broker) targetOf(l Lease, handle provider.Secret) provider.Target {
 		IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Now: b.now(),
 	}
 	if l.Upstream != nil {
-		t.DiesAt = l.Upstream.DiesAt
+		t.DiesAt, t.AcceptedAt = l.Upstream.DiesAt, l.Upstream.AcceptedAt
 	}
 	return t
 }

@@ -5,7 +5,7 @@
 //	             the optional capabilities Injector, Prober, Lister, Runner and Checker
 //	errors.go    what Mint and Check may say: unsupported, refused, busy
 //	options.go   the config part of a provider, and files that hold secrets
-//	http.go      a client for APIs: no redirect, in time, no half answers
+//	http.go      a client for APIs: no redirect, in time, no half answers; certificate authorities
 //	name.go      the name of a lease's object at a provider
 //	safe.go      Safe: secrets of the operator that outlive the process
 //	secret.go    Secret: a credential that cannot be printed by accident

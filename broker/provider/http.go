@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,10 @@ type HTTP struct {
 	// Timeout bounds one call, answer included; 0 = 10 s. A provider that hangs
 	// must not hold a worker longer.
 	Timeout time.Duration
+	// Certificate gives the client's certificate at each handshake; nil = none.
+	Certificate func() (*tls.Certificate, error)
+	// Direct: no proxy of the environment comes between (metadata servers).
+	Direct bool
 }
 
 // Client makes a client that follows no redirect (a credential must not travel to
@@ -29,22 +34,50 @@ func (h HTTP) Client() *http.Client {
 	if timeout <= 0 {
 		timeout = 10 * time.Second
 	}
+	proxy := http.ProxyFromEnvironment
+	if h.Direct {
+		proxy = nil
+	}
+	tlsConfig := &tls.Config{RootCAs: h.Roots, MinVersion: tls.VersionTLS12}
+	if h.Certificate != nil {
+		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return h.Certificate() }
+	}
 	return &http.Client{
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSClientConfig:        &tls.Config{RootCAs: h.Roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    5 * time.Second,
-			ResponseHeaderTimeout:  timeout,
-			MaxIdleConns:           64,
-			MaxIdleConnsPerHost:    32,
-			IdleConnTimeout:        90 * time.Second,
-			ForceAttemptHTTP2:      true,
+			Proxy:                 proxy,
+			DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:       tlsConfig,
+			TLSHandshakeTimeout:   5 * time.Second,
+			ResponseHeaderTimeout: timeout,
+			MaxIdleConns:          64,
+			MaxIdleConnsPerHost:   32,
+			IdleConnTimeout:       90 * time.Second,
+			ForceAttemptHTTP2:     true,
+			// A connection of HTTP/2 whose peer is gone without a word would be used, and
+			// time out, until TCP gives it up after a quarter of an hour.
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: timeout, PingTimeout: timeout},
 			MaxResponseHeaderBytes: 64 << 10,
 		},
 	}
+}
+
+// Roots reads certificate authorities from a PEM file; "" gives nil, which stands
+// for those of the system.
+func Roots(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // nil means the system's
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // the operator's own configuration names it
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate", path)
+	}
+	return pool, nil
 }
 
 // ErrTooLarge is returned by ReadBody.

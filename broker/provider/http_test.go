@@ -1,12 +1,15 @@
 package provider_test
 
 import (
+	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,5 +104,92 @@ func TestReadSecret(t *testing.T) {
 		if _, err := provider.ReadSecret(bad); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("ReadSecret(%s) = %v", bad, err)
 		}
+	}
+}
+
+// A peer that is gone without a word: the connection is given up after a while, and
+// the next call goes through. Without pings it would be used for a quarter of an hour.
+func TestDeadConnectionIsLeft(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("HTTP/%d", r.ProtoMajor)
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()       //nolint:errcheck // the test is over
+	var dead atomic.Int32 // connections up to this number pass nothing on
+	go func() {
+		for n := int32(1); ; n++ {
+			down, err := l.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				return
+			}
+			pass := func(to, from net.Conn) {
+				for b := make([]byte, 4096); ; {
+					k, err := from.Read(b)
+					if err != nil {
+						_ = to.Close()
+						return
+					}
+					if n > dead.Load() {
+						_, _ = to.Write(b[:k])
+					}
+				}
+			}
+			go pass(up, down)
+			go pass(down, up)
+		}
+	}()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	c := provider.HTTP{Roots: roots, Timeout: 300 * time.Millisecond}.Client()
+	call := func() error {
+		r, err := c.Get("https://" + l.Addr().String())
+		if err != nil {
+			return err
+		}
+		_, err = provider.ReadBody(r, 10)
+		return err
+	}
+	for end := time.Now().Add(10 * time.Second); call() != nil; {
+		if time.Now().After(end) {
+			t.Fatal("no connection comes about")
+		}
+	}
+	dead.Store(100)
+	if call() == nil {
+		t.Fatal("the connection is not dead: the test shows nothing")
+	}
+	dead.Store(1) // the first stays so; a new one works
+	for end := time.Now().Add(10 * time.Second); call() != nil; {
+		if time.Now().After(end) {
+			t.Fatal("the dead connection is used on")
+		}
+	}
+}
+
+func TestRootsAreChecked(t *testing.T) {
+	if p, err := provider.Roots(""); p != nil || err != nil {
+		t.Errorf("the system's: %v, %v", p, err)
+	}
+	if _, err := provider.Roots(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a file that is not there is accepted")
+	}
+	f := filepath.Join(t.TempDir(), "ca")
+	if err := os.WriteFile(f, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.Roots(f); err == nil {
+		t.Error("a file without a certificate is accepted")
 	}
 }

@@ -83,7 +83,11 @@ type Target struct {
 	IssuedAt  time.Time //
 	ExpiresAt time.Time // of the lease
 	DiesAt    time.Time // zero = never by itself
-	Now       time.Time // the broker's clock
+	// AcceptedAt is when Revoke succeeded; zero = it has not. A probe that can only
+	// see that the revocation was done, not that it holds everywhere, says "alive"
+	// until the bound has passed.
+	AcceptedAt time.Time
+	Now        time.Time // the broker's clock
 }
 
 // Traits is what the broker must know of a driver before the first mint.

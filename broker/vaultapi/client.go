@@ -30,9 +30,9 @@ func New(c Config, now func() time.Time) (*Client, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	pool, err := roots(c.CAFile)
+	pool, err := provider.Roots(c.CAFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ca_file: %w", err)
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Second

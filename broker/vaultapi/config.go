@@ -1,11 +1,9 @@
 package vaultapi
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -100,18 +98,3 @@ func (c *Config) check() error {
 }
 
 func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
-
-func roots(path string) (*x509.CertPool, error) {
-	if path == "" {
-		return nil, nil //nolint:nilnil // nil means the system's
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("ca_file: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("ca_file: %s holds no certificate", path)
-	}
-	return pool, nil
-}

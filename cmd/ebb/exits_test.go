@@ -33,6 +33,7 @@ var exits = map[string][]string{
 		"broker/redisstore/config.go",      // the password, into the connection
 		"cmd/ebb/internal/bench/people.go", // the bench is its own sandbox
 		"broker/provider/postgres/",        // the broker's password, into the connection; handles
+		"broker/provider/kubernetes/",      // the broker's login, into the request; handles
 		"broker/provider/vault/",           // handles
 		"broker/vaultapi/",                 // the login at Vault, and tokens of leases
 		"broker/provider/oauth/",           // to the authorization server: the client's secret, refresh tokens, tokens to revoke

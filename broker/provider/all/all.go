@@ -10,6 +10,7 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/provider/github"
 	"ebb/broker/provider/jwt"
+	"ebb/broker/provider/kubernetes"
 	"ebb/broker/provider/oauth"
 	"ebb/broker/provider/postgres"
 	"ebb/broker/provider/ssh"
@@ -41,9 +42,10 @@ var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
 	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
 	}),
-	"oauth":    kind(func(e Env, c oauth.Config) (provider.Driver, error) { return oauth.New(e.Name, c, e.Safe, e.Now) }),
-	"vault":    kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),
-	"postgres": kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
+	"kubernetes": kind(func(e Env, c kubernetes.Config) (provider.Driver, error) { return kubernetes.New(e.Name, c, e.Now) }),
+	"oauth":      kind(func(e Env, c oauth.Config) (provider.Driver, error) { return oauth.New(e.Name, c, e.Safe, e.Now) }),
+	"vault":      kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),
+	"postgres":   kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
 	"ssh": kind(func(e Env, o ssh.Options) (provider.Driver, error) {
 		return ssh.New(ssh.Config{Name: e.Name, Options: o, Dir: e.Dir, Ended: e.Ended, Now: e.Now, Logger: e.Logger})
 	}),

@@ -1,0 +1,169 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"ebb/broker/provider"
+)
+
+// maxAnswer is above a page of 500 objects without their contents.
+const maxAnswer = 4 << 20
+
+// metadataOnly asks for names and labels: the contents of Secrets, which are
+// nobody's here, stay where they are.
+const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// api calls one API server.
+type api struct {
+	base      string
+	tokenFile string // "" = the connection's certificate is the login
+	client    *http.Client
+	now       func() time.Time
+}
+
+func newAPI(c Config, now func() time.Time) (*api, error) {
+	base, err := c.base()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := provider.Roots(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
+	}
+	h := provider.HTTP{Roots: pool, Timeout: c.Timeout}
+	if c.CertificateFile != "" {
+		h.Certificate = c.certificate
+	}
+	return &api{base: base, tokenFile: c.TokenFile, client: h.Client(), now: now}, nil
+}
+
+// meta is what is read of an object's metadata.
+type meta struct {
+	Name              string            `json:"name"`
+	Namespace         string            `json:"namespace,omitempty"`
+	UID               string            `json:"uid,omitempty"`
+	Labels            map[string]string `json:"labels,omitempty"`
+	DeletionTimestamp string            `json:"deletionTimestamp,omitempty"`
+}
+
+// statusError is an answer that is no success. A Status says what the API server
+// judged; without a Reason it may be from something in between.
+type statusError struct {
+	Code    int
+	Reason  string // such as NotFound; "" when the answer was no Status of that code
+	Message string // the server's words, without the broker's login
+}
+
+// Error implements error.
+func (e *statusError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("HTTP %d, not in the API's form", e.Code)
+	}
+	return fmt.Sprintf("HTTP %d %s: %q", e.Code, e.Reason, e.Message)
+}
+
+// reason of the API server for an error, or "".
+func reason(err error) string {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.Reason
+	}
+	return ""
+}
+
+var reasonForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
+
+// request is one call.
+type request struct {
+	method, path string
+	query        url.Values
+	accept       string // "" = application/json
+	body         any    // nil = none
+}
+
+// call sends a request and decodes the answer into out. After an error that is
+// neither a *statusError with a Reason nor a *provider.BusyError, what the server
+// did is not known.
+func (a *api) call(ctx context.Context, q request, out any) error {
+	var body []byte
+	if q.body != nil {
+		var err error
+		if body, err = json.Marshal(q.body); err != nil {
+			return err
+		}
+	}
+	to := a.base + q.path
+	if len(q.query) > 0 {
+		to += "?" + q.query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, to, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("User-Agent", "ebb")
+	r.Header.Set("Accept", "application/json")
+	if q.accept != "" {
+		r.Header.Set("Accept", q.accept)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	login := ""
+	if a.tokenFile != "" {
+		s, err := provider.ReadSecret(a.tokenFile)
+		if err != nil {
+			return fmt.Errorf("token_file: %w", err)
+		}
+		login = s.Reveal()
+		r.Header.Set("Authorization", "Bearer "+login)
+	}
+	answer, err := a.client.Do(r)
+	if err != nil {
+		return err
+	}
+	text, err := provider.ReadBody(answer, maxAnswer)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode < 200 || answer.StatusCode > 299 {
+		return a.judge(answer, text, login)
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return errors.New("the answer is not JSON of the expected form") // err can hold parts of it
+	}
+	return nil
+}
+
+// judge reads an answer that is no success.
+func (a *api) judge(answer *http.Response, text []byte, login string) error {
+	e := &statusError{Code: answer.StatusCode}
+	var s struct {
+		Kind    string `json:"kind"`
+		Code    int    `json:"code"`
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(text, &s) == nil && s.Kind == "Status" && s.Code == e.Code && reasonForm.MatchString(s.Reason) {
+		e.Reason, e.Message = s.Reason, s.Message
+		if login != "" {
+			e.Message = strings.ReplaceAll(e.Message, login, "[redacted]")
+		}
+		e.Message = e.Message[:min(len(e.Message), 300)]
+	}
+	if e.Code != http.StatusTooManyRequests {
+		return e
+	}
+	after, ok := provider.RetryAfter(answer.Header, a.now())
+	if !ok {
+		after = time.Second
+	}
+	return &provider.BusyError{After: after, Cause: e}
+}

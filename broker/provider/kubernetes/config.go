@@ -1,0 +1,157 @@
+package kubernetes
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Config is the config part of a provider of this kind.
+type Config struct {
+	// Server is the URL of the API server, with the path of a proxy where there is
+	// one: https://10.0.0.1:6443, https://rancher.example/k8s/clusters/c-1.
+	Server string `json:"server"`
+	CAFile string `json:"ca_file,omitempty"` // PEM; "" = the system's
+	// TokenFile holds the broker's own token and is read at each call, because a
+	// pod's token is replaced every hour.
+	TokenFile string `json:"token_file,omitempty"`
+	// CertificateFile and KeyFile are the broker's own certificate in place of a
+	// token, in PEM; they are read at each handshake.
+	CertificateFile string `json:"certificate_file,omitempty"`
+	KeyFile         string `json:"key_file,omitempty"`
+	// Grants maps the resource of a scope to its actions:
+	// {shop: {deploy: {namespace: agents, service_account: shop-deployer}}}.
+	Grants map[string]map[string]Account `json:"grants"`
+	// Timeout of one call; 0 = 10 s.
+	Timeout time.Duration `json:"-"`
+}
+
+// Account is what an action stands for.
+type Account struct {
+	Namespace      string `json:"namespace"` // of the service account and of the Secrets
+	ServiceAccount string `json:"service_account"`
+	// Audiences of the token; none = the API server's own.
+	Audiences []string `json:"audiences,omitempty"`
+}
+
+const maxAudiences = 8
+
+var (
+	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
+	// DNS label and subdomain of RFC 1123, as the API server checks names.
+	labelForm     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	subdomainForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	audienceForm  = regexp.MustCompile(`^[!-~]{1,256}$`)
+)
+
+// check reports all problems at once; name is the provider's.
+func (c Config) check(name string) error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	if _, err := c.base(); err != nil {
+		errs = append(errs, err)
+	}
+	certificate := c.CertificateFile != "" || c.KeyFile != ""
+	switch {
+	case certificate == (c.TokenFile != ""):
+		bad("token_file, or certificate_file and key_file: name the broker's own login, and only one")
+	case certificate && (c.CertificateFile == "" || c.KeyFile == ""):
+		bad("certificate_file and key_file belong together")
+	case certificate && strings.HasPrefix(c.Server, "http:"):
+		bad("certificate_file needs a server with https")
+	case certificate:
+		if _, err := c.certificate(); err != nil {
+			errs = append(errs, err)
+		}
+	default:
+		if _, err := provider.ReadSecret(c.TokenFile); err != nil {
+			bad("token_file: %w", err)
+		}
+	}
+	if len(c.Grants) == 0 {
+		bad("grants: name at least one resource, its actions and their service accounts")
+	}
+	for _, res := range slices.Sorted(maps.Keys(c.Grants)) {
+		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
+			bad("grants: %q cannot be the resource of a scope", res)
+		}
+		if len(c.Grants[res]) == 0 {
+			bad("grants.%s: name at least one action", res)
+		}
+		for _, action := range slices.Sorted(maps.Keys(c.Grants[res])) {
+			at := fmt.Sprintf("grants.%s.%s", res, action)
+			if !actionForm.MatchString(action) {
+				bad("%s: it is not an action", at)
+			}
+			c.Grants[res][action].check(at, bad)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a Account) check(at string, bad func(string, ...any)) {
+	if !labelForm.MatchString(a.Namespace) {
+		bad("%s.namespace: %q is not the name of a namespace", at, a.Namespace)
+	}
+	if !subdomainForm.MatchString(a.ServiceAccount) || strings.Contains(a.ServiceAccount, "..") {
+		bad("%s.service_account: %q is not the name of a service account", at, a.ServiceAccount)
+	}
+	if len(a.Audiences) > maxAudiences || slices.ContainsFunc(a.Audiences, func(s string) bool { return !audienceForm.MatchString(s) }) {
+		bad("%s.audiences: at most %d of printable ASCII without spaces", at, maxAudiences)
+	}
+	if sorted := slices.Sorted(slices.Values(a.Audiences)); len(slices.Compact(sorted)) != len(a.Audiences) {
+		bad("%s.audiences: one is named twice", at)
+	}
+}
+
+// base is the URL that paths are appended to, without a slash at its end.
+func (c Config) base() (string, error) {
+	u, err := url.Parse(c.Server)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "":
+		return "", errors.New("server: it is not https://host:port") // err can hold parts of it
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return "", errors.New("server: only https, or http on loopback")
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
+
+// certificate reads the broker's own certificate.
+func (c Config) certificate() (*tls.Certificate, error) {
+	public, err := os.ReadFile(c.CertificateFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificate_file: %w", err)
+	}
+	private, err := provider.ReadSecret(c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("key_file: %w", err)
+	}
+	pair, err := tls.X509KeyPair(public, []byte(private.Reveal()))
+	if err != nil {
+		return nil, errors.New("certificate_file and key_file: they are not the two halves of one certificate in PEM")
+	}
+	return &pair, nil
+}
+
+// namespaces are those in which Secrets of leases can be.
+func (c Config) namespaces() []string {
+	set := map[string]bool{}
+	for _, actions := range c.Grants {
+		for _, a := range actions {
+			set[a.Namespace] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}

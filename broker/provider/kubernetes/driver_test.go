@@ -1,0 +1,281 @@
+package kubernetes_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/broker/provider/kubernetes"
+	"ebb/broker/provider/providertest"
+	"ebb/scopes"
+)
+
+const instance = "0a1b2c3d"
+
+func pemOf(s *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+}
+
+func configFor(t *testing.T, a *apiServer) kubernetes.Config {
+	t.Helper()
+	return kubernetes.Config{
+		Server: a.url, CAFile: a.ca, TokenFile: file(t, a.login+"\n"), Timeout: 2 * time.Second,
+		Grants: map[string]map[string]kubernetes.Account{"shop": {
+			"deploy": {Namespace: "agents", ServiceAccount: "shop-deployer"},
+			"read":   {Namespace: "agents", ServiceAccount: "shop-reader", Audiences: []string{"https://shop.example", "b"}},
+			"look":   {Namespace: "other", ServiceAccount: "reader"},
+		}},
+	}
+}
+
+func driver(t *testing.T, c kubernetes.Config) *kubernetes.Driver {
+	t.Helper()
+	d, err := kubernetes.New("kube", c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func grant(action string, life time.Duration) provider.Grant {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id)
+	now := time.Now()
+	return provider.Grant{
+		LeaseID: "lse_" + hex.EncodeToString(id), Instance: instance, TaskID: "tsk_1", Sandbox: "sbx_1", Subject: "ann",
+		Scopes: scopes.MustParseSet("kube:shop:" + action), IssuedAt: now, ExpiresAt: now.Add(life),
+	}
+}
+
+func targetOf(g provider.Grant, h provider.Secret) provider.Target {
+	return provider.Target{LeaseID: g.LeaseID, Instance: g.Instance, Scopes: g.Scopes, Handle: h, IssuedAt: g.IssuedAt, ExpiresAt: g.ExpiresAt, Now: g.IssuedAt}
+}
+
+func mint(t *testing.T, d *kubernetes.Driver, g provider.Grant) provider.Credential {
+	t.Helper()
+	c, err := d.Mint(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	providertest.Run(t, providertest.Subject{
+		Driver: driver(t, configFor(t, a)), Grant: func() provider.Grant { return grant("read", time.Minute) }, Unsupported: "kube:shop:drop",
+		Alive: func(_ context.Context, c provider.Credential) (bool, error) { return a.alive(c.Token.Reveal()), nil },
+	})
+}
+
+// Ten minutes are the least; the lease ends when it was asked to, and ebb takes the
+// token back then.
+func TestLifetimes(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	d := driver(t, configFor(t, a))
+	for _, tt := range []struct{ ask, most, lease, dies time.Duration }{
+		{ask: time.Second, lease: time.Second, dies: 10 * time.Minute},
+		{ask: time.Hour, lease: time.Hour, dies: time.Hour},
+		{ask: 4 * time.Hour, most: time.Hour, lease: time.Hour, dies: time.Hour},
+	} {
+		a.set(func() { a.maxLife = tt.most })
+		g := grant("deploy", tt.ask)
+		c := mint(t, d, g)
+		near := func(what string, got time.Time, want time.Duration) {
+			if off := got.Sub(g.IssuedAt) - want; off < -5*time.Second || off > 5*time.Second {
+				t.Errorf("asked for %s with a maximum of %s: %s is %s, want about %s", tt.ask, tt.most, what, got.Sub(g.IssuedAt), want)
+			}
+		}
+		near("the lease", c.ExpiresAt, tt.lease)
+		near("the token", c.DiesAt, tt.dies+75*time.Second) // a minute of leeway, and what the server remembers
+		if c.ExpiresAt.After(g.ExpiresAt) || c.Type != "Bearer" {
+			t.Errorf("credential %s until %s", c.Type, c.ExpiresAt)
+		}
+	}
+}
+
+func TestScopesAreExact(t *testing.T) {
+	t.Parallel()
+	d := driver(t, configFor(t, newServer(t)))
+	for _, bad := range []string{"kube:shop:*", "kube:*:read", "kube:shop/x:read", "kube:other:read", "kube:shop:read kube:shop:deploy", "kube:**:*"} {
+		if err := d.Check(scopes.MustParseSet(bad)); !errors.Is(err, provider.ErrUnsupported) {
+			t.Errorf("Check(%s) = %v", bad, err)
+		}
+	}
+}
+
+// An intent without an outcome has no handle: the name and the scope are enough.
+func TestRevokeByNameAlone(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	d := driver(t, configFor(t, a))
+	g, neighbour := grant("deploy", time.Hour), grant("deploy", time.Hour)
+	c, n := mint(t, d, g), mint(t, d, neighbour)
+	for want, x := range map[bool]provider.Target{true: targetOf(g, provider.Secret{}), false: targetOf(grant("read", time.Hour), provider.Secret{})} {
+		if alive, err := d.Probe(t.Context(), x); err != nil || alive != want {
+			t.Errorf("Probe = %v, %v; want %v", alive, err, want)
+		}
+	}
+	if err := d.Revoke(t.Context(), targetOf(g, provider.Secret{})); err != nil {
+		t.Fatal(err)
+	}
+	if a.alive(c.Token.Reveal()) || !a.alive(n.Token.Reveal()) {
+		t.Error("not exactly this token is dead")
+	}
+	if alive, err := d.Probe(t.Context(), targetOf(g, c.Handle)); err != nil || alive {
+		t.Errorf("Probe = %v, %v", alive, err)
+	}
+	moved := configFor(t, a) // the grant is not in the configuration any more
+	moved.Grants = map[string]map[string]kubernetes.Account{"x": {"y": {Namespace: "n", ServiceAccount: "s"}}}
+	if err := driver(t, moved).Revoke(t.Context(), targetOf(neighbour, provider.Secret{})); err == nil {
+		t.Error("a Secret whose namespace is not known is taken for gone")
+	}
+	if err := driver(t, moved).Revoke(t.Context(), targetOf(neighbour, n.Handle)); err != nil || a.left() != 0 {
+		t.Errorf("with its handle: %v, %d Secrets are left", err, a.left())
+	}
+}
+
+// The API server remembers for seconds that a token was good: a Secret that is gone
+// is no proof before that.
+func TestProbeWaitsForTheBound(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	d := driver(t, configFor(t, a))
+	g := grant("deploy", time.Hour)
+	c := mint(t, d, g)
+	x := targetOf(g, c.Handle)
+	if err := d.Revoke(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	x.AcceptedAt = x.Now
+	for after, want := range map[time.Duration]bool{0: true, 10 * time.Second: true, 15*time.Second - 1: true, 15 * time.Second: false, time.Hour: false} {
+		x.Now = x.AcceptedAt.Add(after)
+		if alive, err := d.Probe(t.Context(), x); err != nil || alive != want {
+			t.Errorf("Probe %s after = %v, %v; want %v", after, alive, err, want)
+		}
+	}
+}
+
+// The name was taken again by somebody: that is not ebb's to delete, and the token
+// died with the first.
+func TestAnotherSecretOfTheName(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	d := driver(t, configFor(t, a))
+	g := grant("deploy", time.Hour)
+	c := mint(t, d, g)
+	a.set(func() {
+		for at, s := range a.secrets {
+			other := *s
+			other.UID = "another"
+			a.secrets[at] = &other
+		}
+	})
+	if alive, err := d.Probe(t.Context(), targetOf(g, c.Handle)); err != nil || alive {
+		t.Errorf("Probe = %v, %v", alive, err)
+	}
+	if err := d.Revoke(t.Context(), targetOf(g, c.Handle)); err != nil || a.left() != 1 {
+		t.Errorf("Revoke = %v, %d Secrets are left", err, a.left())
+	}
+}
+
+func TestFinalizerIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	d := driver(t, configFor(t, a))
+	g := grant("deploy", time.Hour)
+	c := mint(t, d, g)
+	a.set(func() { a.finalize = true })
+	if err := d.Revoke(t.Context(), targetOf(g, c.Handle)); err == nil || !strings.Contains(err.Error(), "finalizer") {
+		t.Errorf("Revoke = %v while the Secret stays", err)
+	}
+	if alive, err := d.Probe(t.Context(), targetOf(g, c.Handle)); err != nil || !alive {
+		t.Errorf("Probe = %v, %v", alive, err)
+	}
+}
+
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	d := driver(t, configFor(t, a))
+	g := grant("deploy", time.Hour)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var won []provider.Credential
+	for range 8 { // one lease, minted by eight
+		wg.Go(func() {
+			c, err := d.Mint(t.Context(), g)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won = append(won, c)
+			} else if errors.Is(err, provider.ErrRefused) {
+				t.Errorf("Mint = %v: something was made by another", err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(won) != 1 || a.left() != 1 || !a.alive(won[0].Token.Reveal()) {
+		t.Fatalf("%d credentials, %d Secrets", len(won), a.left())
+	}
+	for range 8 { // and revoked by eight
+		wg.Go(func() {
+			if err := d.Revoke(t.Context(), targetOf(g, won[0].Handle)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if a.deleted != 1 || a.left() != 0 {
+		t.Errorf("%d deletions, %d Secrets", a.deleted, a.left())
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	d := driver(t, configFor(t, a))
+	var want []string
+	for _, action := range []string{"deploy", "deploy", "read", "look", "look"} {
+		g := grant(action, time.Hour)
+		mint(t, d, g)
+		want = append(want, g.LeaseID)
+	}
+	ours := map[string]string{"app.kubernetes.io/managed-by": "ebb", "ebb/instance": instance}
+	a.set(func() {
+		a.page = 2
+		a.secrets["agents/ebb-ffffffff-"+strings.Repeat("0", 32)] = &secret{Name: "ebb-ffffffff-" + strings.Repeat("0", 32), Namespace: "agents", UID: "x", Labels: ours}
+		a.secrets["agents/ebb"] = &secret{Name: "ebb", Namespace: "agents", UID: "x", Labels: ours}
+	})
+	var got []string
+	collect := func(x provider.Target) error {
+		got = append(got, x.LeaseID)
+		return d.Revoke(t.Context(), x) // a listed target is enough
+	}
+	if err := d.List(t.Context(), instance, collect); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || a.left() != 2 {
+		t.Errorf("listed %v, want %v; %d are left", got, want, a.left())
+	}
+	mint(t, d, grant("deploy", time.Hour))
+	mint(t, d, grant("look", time.Hour))
+	stop := errors.New("stop")
+	n := 0
+	if err := d.List(t.Context(), instance, func(provider.Target) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
+		t.Errorf("List = %v after %d", err, n)
+	}
+}

@@ -1,0 +1,192 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"ebb/broker/provider"
+)
+
+// of finds the Secret of a target. An intent has no handle: the name follows from
+// the lease and the namespace from its scope.
+func (d *Driver) of(t provider.Target) (name string, h handle, err error) {
+	if name = provider.Name(t.Instance, t.LeaseID); name == "" {
+		return "", h, errors.New("kubernetes: the target is no lease of this installation")
+	}
+	if t.Handle.Empty() {
+		acc, err := d.account(t.Scopes)
+		if err != nil {
+			return "", h, fmt.Errorf("kubernetes: the namespace of Secret %s is not known: put its grant back, or delete it by hand and confirm: %w", name, err)
+		}
+		return name, handle{Namespace: acc.Namespace}, nil
+	}
+	err = json.Unmarshal([]byte(t.Handle.Reveal()), &h)
+	if err != nil || !labelForm.MatchString(h.Namespace) || h.UID != "" && !uidForm.MatchString(h.UID) {
+		return "", h, errors.New("kubernetes: the handle is damaged")
+	}
+	return name, h, nil
+}
+
+// Revoke deletes the Secret that the token hangs on.
+func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
+	name, h, err := d.of(t)
+	if err != nil {
+		return err
+	}
+	return d.remove(ctx, name, h)
+}
+
+func (d *Driver) remove(ctx context.Context, name string, h handle) error {
+	type preconditions struct {
+		UID string `json:"uid"`
+	}
+	type deleteOptions struct {
+		APIVersion        string         `json:"apiVersion"`
+		Kind              string         `json:"kind"`
+		PropagationPolicy string         `json:"propagationPolicy"`
+		Preconditions     *preconditions `json:"preconditions,omitempty"`
+	}
+	// Foreground would leave the Secret, and so the token, until its dependents are gone.
+	o := deleteOptions{APIVersion: "v1", Kind: "DeleteOptions", PropagationPolicy: "Background"}
+	if h.UID != "" {
+		o.Preconditions = &preconditions{h.UID}
+	}
+	var done struct {
+		Kind   string `json:"kind"`
+		Status any    `json:"status"`
+	}
+	err := d.api.call(ctx, request{method: http.MethodDelete, path: secretsPath(h.Namespace) + "/" + name, body: o}, &done)
+	switch {
+	case reason(err) == "NotFound":
+		return nil
+	case reason(err) == "Conflict":
+		// Another Secret has the name, so the one that the token hangs on is gone. The
+		// server is asked, because it says Conflict for other reasons, too.
+		alive, perr := d.exists(ctx, name, h)
+		if perr == nil && !alive {
+			return nil
+		}
+		return fmt.Errorf("kubernetes: deleting the Secret of a lease: %w", errors.Join(err, perr))
+	case err != nil:
+		return fmt.Errorf("kubernetes: deleting the Secret of a lease: %w", err)
+	case done.Kind == "Secret":
+		return errors.New("kubernetes: a finalizer holds the Secret of a lease: the token lives until it is taken off")
+	case done.Kind != "Status" || done.Status != "Success":
+		return errors.New("kubernetes: deleting the Secret of a lease: the answer is about something else")
+	}
+	return nil
+}
+
+// drop takes back what a failed Mint had made, and reports whether it is gone.
+func (d *Driver) drop(ctx context.Context, name string, h handle) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	return d.remove(ctx, name, h) == nil
+}
+
+// Probe implements provider.Prober: the server is asked for the Secret. That it is
+// gone proves the token dead only when every API server has forgotten that it was
+// good, so for the length of the bound it counts as alive.
+func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
+	name, h, err := d.of(t)
+	if err != nil {
+		return false, err
+	}
+	if alive, err = d.exists(ctx, name, h); alive || err != nil {
+		return alive, err
+	}
+	return !t.AcceptedAt.IsZero() && t.Now.Before(t.AcceptedAt.Add(bound)), nil
+}
+
+// exists reports whether there is a Secret that tokens of the lease can hang on.
+func (d *Driver) exists(ctx context.Context, name string, h handle) (bool, error) {
+	var found struct {
+		Kind     string `json:"kind"`
+		Metadata meta   `json:"metadata"`
+	}
+	err := d.api.call(ctx, request{method: http.MethodGet, path: secretsPath(h.Namespace) + "/" + name}, &found)
+	if reason(err) == "NotFound" {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("kubernetes: looking for the Secret of a lease: %w", err)
+	}
+	if m := found.Metadata; found.Kind != "Secret" || m.Name != name || m.UID == "" {
+		return false, errors.New("kubernetes: looking for the Secret of a lease: the answer is about something else")
+	}
+	return h.UID == "" || h.UID == found.Metadata.UID, nil
+}
+
+const (
+	pageSize = 500
+	maxPages = 1000 // half a million Secrets: a server that never ends is not followed
+)
+
+// List implements provider.Lister: the Secrets of this instance in every configured
+// namespace. A namespace that cannot be listed does not hide the others.
+func (d *Driver) List(ctx context.Context, instance string, yield func(provider.Target) error) error {
+	var errs []error
+	for _, ns := range d.cfg.namespaces() {
+		err := d.list(ctx, ns, url.Values{"labelSelector": {labelManaged + "=ebb," + labelInstance + "=" + instance}}, pageSize, func(m meta) error {
+			lease, ours := provider.LeaseOf(instance, m.Name)
+			if !ours {
+				return nil
+			}
+			h, err := handle{Namespace: ns, UID: m.UID}.secret()
+			if err != nil {
+				return err
+			}
+			if err := yield(provider.Target{LeaseID: lease, Instance: instance, Handle: h}); err != nil {
+				return &stopped{err}
+			}
+			return nil
+		})
+		if s, stop := errors.AsType[*stopped](err); stop {
+			return s.error
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("kubernetes: listing Secrets in %s: %w", ns, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stopped is what the caller of List ended it with.
+type stopped struct{ error }
+
+// list pages through the names and labels of Secrets.
+func (d *Driver) list(ctx context.Context, namespace string, query url.Values, limit int, each func(meta) error) error {
+	query.Set("limit", strconv.Itoa(limit))
+	for range maxPages {
+		var page struct {
+			Kind     string `json:"kind"`
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []struct {
+				Metadata meta `json:"metadata"`
+			} `json:"items"`
+		}
+		if err := d.api.call(ctx, request{method: http.MethodGet, path: secretsPath(namespace), query: query, accept: metadataOnly}, &page); err != nil {
+			return err
+		}
+		if page.Kind != "PartialObjectMetadataList" {
+			return errors.New("the answer is about something else")
+		}
+		for _, it := range page.Items {
+			if err := each(it.Metadata); err != nil {
+				return err
+			}
+		}
+		if page.Metadata.Continue == "" {
+			return nil
+		}
+		query.Set("continue", page.Metadata.Continue)
+	}
+	return errors.New("the list has no end")
+}

@@ -211,6 +211,10 @@ func (d *Driver) revoke(ctx context.Context, token provider.Secret) error {
 	if busy := ans.busy(); busy != nil {
 		return busy
 	}
+	if ans.fromGitHub() && ans.status < 500 {
+		// A refusal and no failure: GitHub is there.
+		return provider.Refused("GitHub does not take the token back now; the installation may be suspended.", ans.error())
+	}
 	return fmt.Errorf("revoking: %w", ans.error())
 }
 
@@ -221,10 +225,14 @@ func (d *Driver) takeBack(ctx context.Context, token provider.Secret) error {
 	return d.revoke(ctx, token)
 }
 
-// Probe uses a token for something that every installation token may do.
+// Probe uses a token for something that every installation token may do. Without a
+// token there is nothing to use, and it wraps errors.ErrUnsupported.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	token, dead, err := tokenOf(t)
-	if dead || err != nil {
+	if dead {
+		err = fmt.Errorf("%w: there is no token to probe", errors.ErrUnsupported)
+	}
+	if err != nil {
 		return false, err
 	}
 	ans, err := d.call(ctx, http.MethodGet, "/installation/repositories?per_page=1", token, nil)

@@ -44,8 +44,9 @@ func tokenOf(t provider.Target) (token provider.Secret, dead bool, err error) {
 		if !t.Now.Before(dies) {
 			return provider.Secret{}, true, nil
 		}
-		return provider.Secret{}, false, fmt.Errorf("github: the answer to the mint was lost: nobody holds what it may have made, nothing can revoke it, and it is dead at %s",
-			dies.UTC().Format(time.RFC3339))
+		// A refusal, for it says nothing about whether GitHub is there.
+		return provider.Secret{}, false, provider.Refused("GitHub's answer to the mint was lost: nobody has what it may have made, nothing can revoke it, and it dies by itself within the hour.",
+			fmt.Errorf("github: dead at %s", dies.UTC().Format(time.RFC3339)))
 	}
 	return t.Handle, false, nil
 }

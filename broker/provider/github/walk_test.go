@@ -1,0 +1,177 @@
+package github_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+	"ebb/broker/provider/github"
+	"ebb/broker/provider/github/githubtest"
+	"ebb/scopes"
+)
+
+// house is a whole broker whose provider "gh" is a rig.
+type house struct {
+	*rig
+	env *brokertest.Env
+}
+
+func newHouse(t *testing.T, change ...func(*github.Config)) *house {
+	t.Helper()
+	h := &house{rig: newRig(t, change...)}
+	h.env = brokertest.New(t, brokertest.Config{
+		Start: h.clock.Now(), Run: true,
+		Providers: map[string]broker.Provider{"gh": {Driver: h.Driver, Kind: "github", Resource: "https://api.github.test/"}},
+	})
+	return h
+}
+
+// pass lets time go by for everybody.
+func (h *house) pass(d time.Duration) {
+	h.clock.Advance(d)
+	h.env.Clock.Add(d)
+}
+
+func (h *house) open(t *testing.T) *brokertest.Sandbox {
+	t.Helper()
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("gh:acme/**:read")
+	return h.env.Open(t, spec)
+}
+
+func (h *house) lease(t *testing.T, taskID string) broker.Lease {
+	t.Helper()
+	ls, err := h.env.Store.Leases(t.Context(), broker.LeaseFilter{TaskID: taskID, Now: h.clock.Now(), Page: broker.Page{Limit: 10}})
+	if err != nil || len(ls) != 1 {
+		t.Fatalf("%d leases, %v", len(ls), err)
+	}
+	return ls[0]
+}
+
+// until turns the clock step by step until it holds.
+func (h *house) until(t *testing.T, step time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); h.pass(step) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (h *house) complete(t *testing.T, taskID string) broker.Completion {
+	t.Helper()
+	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// From the request to the proof, with the broker's own lane: an opaque token is
+// probed dead when the task is complete; one whose end is late is told so.
+func TestWalk(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.open(t)
+	tok, err := s.Ask(t, "gh:acme/docs/contents:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alive, err := h.alive(t.Context(), tok.Token.Reveal()); !alive || err != nil || tok.Class != provider.ClassInstant {
+		t.Errorf("alive %v, %v, class %s", alive, err, tok.Class)
+	}
+	done := h.complete(t, s.Task.ID)
+	if l := done.Credentials[0]; done.Owed != 0 || h.hub.Living() != 0 || l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofProbed {
+		t.Errorf("owed %d, %d live, %+v", done.Owed, h.hub.Living(), l.Upstream)
+	}
+
+	h = newHouse(t)
+	h.hub.Format(githubtest.Stateless, 40*time.Second)
+	s = h.open(t)
+	if tok, err = s.Ask(t, readWeb); err != nil || tok.Class != provider.ClassEventual {
+		t.Fatalf("class %q, %v", tok.Class, err)
+	}
+	if done := h.complete(t, s.Task.ID); done.Owed != 1 || h.hub.Living() != 1 {
+		t.Errorf("owed %d, %d live", done.Owed, h.hub.Living())
+	}
+	h.until(t, 5*time.Second, "the late end is proven", func() bool { return h.lease(t, s.Task.ID).State == broker.LeaseRevoked })
+	if l := h.lease(t, s.Task.ID); l.Upstream.Proof != broker.ProofProbed || h.hub.Living() != 0 || l.Upstream.DeadAt.Sub(l.Upstream.AcceptedAt) < 40*time.Second {
+		t.Errorf("%+v", l.Upstream)
+	}
+}
+
+// GitHub's hour is longer than a lease: the token is taken back when the lease ends.
+func TestWalkOutlivesItsLease(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.open(t)
+	if _, err := s.Ask(t, readWeb); err != nil {
+		t.Fatal(err)
+	}
+	h.until(t, time.Minute, "expired", func() bool { return h.lease(t, s.Task.ID).State == broker.LeaseExpired })
+	if l := h.lease(t, s.Task.ID); h.hub.Living() != 0 || l.Upstream.Proof != broker.ProofProbed || l.Upstream.DiesAt.Sub(l.IssuedAt) != time.Hour {
+		t.Errorf("%d live, %+v", h.hub.Living(), l.Upstream)
+	}
+}
+
+// Lost answers are owed, in sight, until GitHub's hour is over, never called
+// revoked, and hold up nobody else's end, however many there are.
+func TestWalkLostAnswer(t *testing.T) {
+	t.Parallel()
+	const lost = 8
+	h := newHouse(t)
+	other := h.open(t)
+	if _, err := other.Ask(t, readWeb); err != nil {
+		t.Fatal(err)
+	}
+	var tasks []string
+	for range lost {
+		h.hub.Break(githubtest.Fault{Method: "POST", Path: mintPath, Kind: githubtest.Cut, Times: 1})
+		s := h.open(t)
+		if _, err := s.Ask(t, readWeb); err == nil {
+			t.Fatal("minted what was lost")
+		}
+		tasks = append(tasks, s.Task.ID)
+		h.pass(time.Minute / 2) // the broker asks a provider that fails less often
+	}
+	living := h.hub.Living()
+	// The answer to each waits a while for an end that does not come.
+	var wg sync.WaitGroup
+	for _, id := range tasks {
+		wg.Go(func() {
+			if done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], id); err != nil || done.Owed != 1 {
+				t.Errorf("owed %d, %v", done.Owed, err)
+			}
+		})
+	}
+	wg.Wait()
+	if done := h.complete(t, other.Task.ID); done.Owed != 0 || h.hub.Living() != living-1 {
+		t.Errorf("the end of another task waits: %+v", done.Credentials[0].Upstream)
+	}
+	first := tasks[0]
+	if l := h.lease(t, first); l.State != broker.LeaseRevoking || l.Upstream.Attempts == 0 || l.Upstream.LastError == "" {
+		t.Errorf("not in sight: %s %+v", l.State, l.Upstream)
+	}
+	h.until(t, time.Minute, "settled", func() bool { return h.lease(t, first).State == broker.LeaseUnconfirmed })
+	if l := h.lease(t, first); l.Upstream.Proof != broker.ProofExpired || h.clock.Now().Sub(l.IssuedAt) < time.Hour {
+		t.Errorf("%+v", l.Upstream)
+	}
+}
+
+// What never reached GitHub is settled at once, so that an outage leaves nothing.
+func TestWalkOutage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(c *github.Config) { c.APIURL = "https://127.0.0.1:1" })
+	s := h.open(t)
+	if _, err := s.Ask(t, readWeb); err == nil {
+		t.Fatal("minted without GitHub")
+	}
+	h.until(t, 0, "settled", func() bool { return h.lease(t, s.Task.ID).State == broker.LeaseRevoked })
+	if l := h.lease(t, s.Task.ID); l.Upstream.Proof == broker.ProofProbed {
+		t.Errorf("probed what never was: %+v", l.Upstream)
+	}
+}

@@ -133,7 +133,9 @@ type Injector interface {
 }
 
 // Prober is implemented by drivers that can tell whether a credential still
-// works at the provider: they use it, or ask for it by name, and expect refusal.
+// works at the provider: they use it, or ask for it by name, and expect refusal. An
+// error that wraps errors.ErrUnsupported says that nobody can tell now, and that
+// nothing is wrong.
 type Prober interface {
 	Probe(context.Context, Target) (alive bool, err error)
 }

@@ -117,6 +117,9 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 				return err
 			}
 		}
+		if d.probe.url == "" { // else whoever serves it may be behind
+			d.probe.since(SerialOf(t.LeaseID), d.cfg.Now(), until)
+		}
 	}
 	if d.set.Kill == nil {
 		return nil

@@ -15,7 +15,8 @@ import (
 )
 
 // watch remembers since when it has seen a serial in the published lists. A
-// restart forgets it, which makes the answer later, never wrong.
+// restart forgets it, and another replica does not know it, which makes the answer
+// later, never wrong.
 type watch struct {
 	client *http.Client
 	url    string
@@ -30,10 +31,16 @@ func newWatch(c *http.Client, url string) *watch {
 	return &watch{client: c, url: url, seen: map[uint64]sighting{}}
 }
 
+// errEarly is what a probe says of a certificate that is in the published lists,
+// but not yet for as long as hosts may take to fetch them: nobody can tell.
+var errEarly = fmt.Errorf("ssh provider: it is published as revoked, and hosts may not have fetched that yet: %w", errors.ErrUnsupported)
+
 // Probe reads the lists that hosts read, the file and the URL, or without either
-// what ebb publishes. A certificate is dead when it has expired on every host, or
-// when all of them have held its serial for as long as hosts may take to fetch
-// them. It is no login: it shows what hosts are told, not what they do.
+// what ebb publishes. A certificate that is missing from one of them is alive. It
+// is dead when it has expired on every host, or when all of them have held its
+// serial, as far as this process saw, for as long as hosts may take to fetch them;
+// between the two the error wraps errors.ErrUnsupported. It is no login: it shows
+// what hosts are told, not what they do.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	now, until := d.cfg.Now(), d.expiry(t)
 	if now.After(until.Add(skew)) {
@@ -56,7 +63,10 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 			}
 		}
 	}
-	return now.Sub(d.probe.since(serial, now, until)) < d.set.refresh, nil
+	if now.Sub(d.probe.since(serial, now, until)) < d.set.refresh {
+		return true, errEarly
+	}
+	return false, nil
 }
 
 // published are the lists that hosts can read.

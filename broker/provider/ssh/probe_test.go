@@ -1,6 +1,7 @@
 package ssh_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,12 +15,18 @@ import (
 	"ebb/broker/provider/ssh/krl"
 )
 
-func probe(t *testing.T, r *rig, lease string, want bool, when string) {
+// probe wants one of "alive", "dead" and "early".
+func probe(t *testing.T, r *rig, lease, want, when string) {
 	t.Helper()
 	g := r.grant(t, "ssh:web/bo:login")
 	g.LeaseID = lease
-	if alive, err := r.Probe(t.Context(), target(g)); err != nil || alive != want {
-		t.Errorf("%s: alive %v, %v", when, alive, err)
+	alive, err := r.Probe(t.Context(), target(g))
+	got := map[bool]string{true: "alive", false: "dead"}[alive]
+	if alive && errors.Is(err, errors.ErrUnsupported) {
+		got, err = "early", nil
+	}
+	if err != nil || got != want {
+		t.Errorf("%s: %s, %v, want %s", when, got, err, want)
 	}
 }
 
@@ -30,25 +37,25 @@ func TestProbeWaitsForTheHosts(t *testing.T) {
 	if err := r.Revoke(t.Context(), target(r.grant(t, "ssh:web/bo:login"))); err != nil {
 		t.Fatal(err)
 	}
-	probe(t, r, g.LeaseID, true, "not revoked")
+	probe(t, r, g.LeaseID, "alive", "not revoked")
 	if err := r.Revoke(t.Context(), target(g)); err != nil {
 		t.Fatal(err)
 	}
-	probe(t, r, g.LeaseID, true, "published this moment")
+	probe(t, r, g.LeaseID, "early", "published this moment")
 	r.clock.forward(59 * time.Second)
-	probe(t, r, g.LeaseID, true, "published for 59 s, hosts fetch every 60 s")
+	probe(t, r, g.LeaseID, "early", "published for 59 s, hosts fetch every 60 s")
 	r.clock.forward(time.Second)
-	probe(t, r, g.LeaseID, false, "published for 60 s")
+	probe(t, r, g.LeaseID, "dead", "published for 60 s")
 	// A restart has seen nothing yet: later, never wrong.
 	r.Driver = r.again(t)
-	probe(t, r, g.LeaseID, true, "after a restart")
+	probe(t, r, g.LeaseID, "early", "after a restart")
 	// Somebody put an old file back.
 	l := krl.List{}
 	if err := os.WriteFile(r.o.KRL.File, l.Marshal(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.clock.forward(2 * time.Minute)
-	probe(t, r, g.LeaseID, true, "not in the file")
+	probe(t, r, g.LeaseID, "alive", "not in the file")
 	if err := os.WriteFile(r.o.KRL.File, []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +101,9 @@ func TestProbeReadsTheURL(t *testing.T) {
 	if err := r.Revoke(t.Context(), target(g)); err != nil {
 		t.Fatal(err)
 	}
-	probe(t, r, g.LeaseID, true, "first sight")
+	probe(t, r, g.LeaseID, "early", "first sight")
 	r.clock.forward(2 * time.Second)
-	probe(t, r, g.LeaseID, false, "seen for 2 s")
+	probe(t, r, g.LeaseID, "dead", "seen for 2 s")
 	for _, bad := range []string{"cut", "short", "500", "redirect", "huge"} {
 		answer.Store(bad)
 		if alive, err := r.Probe(t.Context(), target(g)); err == nil || !alive {

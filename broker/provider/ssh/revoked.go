@@ -1,10 +1,12 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +41,9 @@ type revoked struct {
 	mu    sync.Mutex
 	told  map[uint64]time.Time // serial -> when its entry may go
 	known map[uint64]time.Time
-	read  time.Time // last attempt to read the record
-	err   error     // of it
+	read  time.Time   // last attempt to read the record
+	err   error       // of it
+	list  []krl.Range // sorted; nil = to be made anew
 }
 
 func newRevoked(ended Ended, now func() time.Time) *revoked {
@@ -51,7 +54,7 @@ func newRevoked(ended Ended, now func() time.Time) *revoked {
 func (r *revoked) add(serial uint64, expires time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told[serial] = expires.Add(keep)
+	r.told[serial], r.list = expires.Add(keep), nil
 }
 
 // serials are all that are revoked, no older than fresh. It fails when the
@@ -70,7 +73,7 @@ func (r *revoked) serials(ctx context.Context) ([]krl.Range, error) {
 	if stale {
 		known, err := r.load(ctx, now)
 		r.mu.Lock()
-		r.read, r.err = now, err
+		r.read, r.err, r.list = now, err, nil
 		if err == nil {
 			r.known = known
 		}
@@ -81,6 +84,15 @@ func (r *revoked) serials(ctx context.Context) ([]krl.Range, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
+	if r.list == nil {
+		r.list = r.collect(now)
+	}
+	return r.list, nil
+}
+
+// collect is sorted, so that writing the list, which whoever asks makes ebb do,
+// costs little.
+func (r *revoked) collect(now time.Time) []krl.Range {
 	maps.DeleteFunc(r.told, func(_ uint64, until time.Time) bool { return now.After(until) })
 	out := make([]krl.Range, 0, len(r.known)+len(r.told))
 	for _, list := range []map[uint64]time.Time{r.known, r.told} {
@@ -90,7 +102,8 @@ func (r *revoked) serials(ctx context.Context) ([]krl.Range, error) {
 			}
 		}
 	}
-	return out, nil
+	slices.SortFunc(out, func(a, b krl.Range) int { return cmp.Compare(a.Lo, b.Lo) })
+	return out
 }
 
 func (r *revoked) load(ctx context.Context, now time.Time) (map[uint64]time.Time, error) {

@@ -224,3 +224,32 @@ func until(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+// A list of 10,000 revoked certificates, as a host fetches it.
+func BenchmarkKRL(b *testing.B) {
+	r := newRig(b, nil)
+	var ended []provider.Target
+	for range 10_000 {
+		ended = append(ended, provider.Target{LeaseID: newLease(), ExpiresAt: r.clock.now().Add(time.Hour)})
+	}
+	r.record.set(nil, ended...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(list(b, r.Driver)) < 80_000 {
+			b.Fatal("entries are missing")
+		}
+	}
+}
+
+// Ending a task of many certificates, 16 at a time, with the list in a file.
+func BenchmarkRevokeIntoFile(b *testing.B) {
+	r := newRig(b, func(o *ssh.Options) { o.KRL.File = filepath.Join(b.TempDir(), "krl") })
+	b.SetParallelism(16)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := r.Revoke(b.Context(), provider.Target{LeaseID: newLease(), Instance: instance, ExpiresAt: r.clock.now().Add(time.Hour)}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

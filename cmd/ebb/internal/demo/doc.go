@@ -7,6 +7,8 @@
 //	ending.go   complete, refuse everywhere, prove the record
 //	stage.go    what the acts share, and how a checked expectation is printed
 //	shop.go     a resource server that accepts ebb's tokens (web/verify)
+//	host.go     an SSH server that accepts ebb's certificates
+//	login.go    a client of it
 //	box.go      the sandbox: a child process that holds its key and does as told
 //	remote.go   the sandbox seen from the tour
 //

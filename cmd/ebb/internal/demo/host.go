@@ -1,0 +1,208 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"ebb/broker/provider/ssh/krl"
+)
+
+// Names of the SSH provider, and of what a certificate of it can be for.
+const (
+	SSHProvider = "ssh"
+	hostGroup   = "lighthouse"
+	hostLogin   = "keeper"
+)
+
+// SSHOptions is the config part of the SSH provider. The host asks for the
+// revocation list at each login; a second is the shortest bound there is.
+const SSHOptions = `{"groups": {"` + hostGroup + `": {"logins": ["` + hostLogin + `"], "source_address": ["127.0.0.0/8"]}}, "krl": {"refresh": "1s"}, "max_ttl": "10m"}`
+
+// Host is an SSH server inside of this process. It knows of ebb what a real one
+// does: the CA's keys and the revocation list.
+type Host struct {
+	Addr string
+
+	listener net.Listener
+	key      ssh.Signer
+	issuer   string
+	http     *http.Client
+	cas      []ssh.PublicKey
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+}
+
+// OpenHost listens on a free port of loopback.
+func OpenHost(ctx context.Context) (*Host, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("opening the SSH host: %w", err)
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ssh.NewSignerFromSigner(private)
+	if err != nil {
+		return nil, err
+	}
+	return &Host{Addr: l.Addr().String(), listener: l, key: key, conns: map[net.Conn]bool{}}, nil
+}
+
+// Key is the host's public key as a line of known_hosts without the name.
+func (h *Host) Key() string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(h.key.PublicKey())))
+}
+
+// Close ends the host and its connections.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.conns {
+		_ = c.Close()
+	}
+	return h.listener.Close()
+}
+
+// serve lets in who ebb certifies, until the host is closed. The CA's keys are
+// fetched once, as when a host is set up.
+func (h *Host) serve(ctx context.Context, issuer string, hc *http.Client) error {
+	h.issuer, h.http = issuer, hc
+	lines, err := h.fetch(ctx, "/v1/ssh/ca?provider="+SSHProvider)
+	for err == nil && len(lines) > 0 {
+		var ca ssh.PublicKey
+		if ca, _, _, lines, err = ssh.ParseAuthorizedKey(lines); err == nil {
+			h.cas = append(h.cas, ca)
+		}
+	}
+	if err != nil || len(h.cas) == 0 {
+		return fmt.Errorf("the CA of the SSH host: %w", errors.Join(err, errors.New("there is no usable key")))
+	}
+	go func() {
+		for {
+			c, err := h.listener.Accept()
+			if err != nil {
+				return
+			}
+			go h.connection(ctx, c)
+		}
+	}()
+	return nil
+}
+
+func (h *Host) fetch(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.issuer+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := h.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, krl.MaxSize+1))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %s", path, resp.Status)
+	}
+	return b, err
+}
+
+// admit is what sshd does with TrustedUserCAKeys, RevokedKeys and
+// AuthorizedPrincipals. Without a list nobody is let in.
+func (h *Host) admit(ctx context.Context, user string, key ssh.PublicKey) (*ssh.Permissions, error) {
+	cert, ok := key.(*ssh.Certificate)
+	// x/crypto takes a certificate without principals for one of everybody.
+	if !ok || cert.CertType != ssh.UserCert || len(cert.ValidPrincipals) == 0 {
+		return nil, errors.New("a user certificate for somebody is needed")
+	}
+	if !slices.ContainsFunc(h.cas, func(ca ssh.PublicKey) bool { return bytes.Equal(ca.Marshal(), cert.SignatureKey.Marshal()) }) {
+		return nil, errors.New("the certificate is of another CA")
+	}
+	b, err := h.fetch(ctx, "/v1/ssh/krl?provider="+SSHProvider)
+	if err != nil {
+		return nil, err
+	}
+	revoked, err := krl.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	check := ssh.CertChecker{
+		SupportedCriticalOptions: []string{"force-command", "source-address"},
+		IsRevoked: func(c *ssh.Certificate) bool {
+			return revoked.Revokes(krl.Subject{Key: c.Key.Marshal(), CA: c.SignatureKey.Marshal(), Serial: c.Serial, KeyID: c.KeyId})
+		},
+	}
+	if err := check.CheckCert(user+"@"+hostGroup, cert); err != nil {
+		return nil, err
+	}
+	return &cert.Permissions, nil // the server looks at source-address
+}
+
+func (h *Host) connection(ctx context.Context, c net.Conn) {
+	h.mu.Lock()
+	h.conns[c] = true
+	h.mu.Unlock()
+	defer func() {
+		_ = c.Close()
+		h.mu.Lock()
+		delete(h.conns, c)
+		h.mu.Unlock()
+	}()
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	config := &ssh.ServerConfig{PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		return h.admit(ctx, m.User(), key)
+	}}
+	config.AddHostKey(h.key)
+	conn, channels, requests, err := ssh.NewServerConn(c, config)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for offered := range channels {
+		if offered.ChannelType() != "session" {
+			_ = offered.Reject(ssh.Prohibited, "sessions only")
+			continue
+		}
+		channel, asked, err := offered.Accept()
+		if err != nil {
+			return
+		}
+		go session(channel, asked, conn.Permissions.CriticalOptions["force-command"])
+	}
+}
+
+// session runs one "command": it says back what it was told. Everything else that
+// a client may ask for needs an extension that nobody asked ebb for.
+func session(channel ssh.Channel, asked <-chan *ssh.Request, force string) {
+	defer channel.Close()
+	for r := range asked {
+		var exec struct{ Command string }
+		if r.Type != "exec" || ssh.Unmarshal(r.Payload, &exec) != nil {
+			_ = r.Reply(false, nil)
+			continue
+		}
+		if force != "" {
+			exec.Command = force
+		}
+		_ = r.Reply(true, nil)
+		_, _ = fmt.Fprintf(channel, "%s: %s\n", hostGroup, exec.Command)
+		_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{0}))
+		return
+	}
+}

@@ -110,7 +110,7 @@ func TestAttackPollingWithoutEnd(t *testing.T) {
 			t.Errorf("%+v", slow)
 		}
 		r := s.Request(t, "orders:eu/1:write")
-		_, err = x.Broker.Poll(t.Context(), code, r.Subject, r.Possession)
+		_, err = x.Broker.Poll(t.Context(), broker.PollRequest{Code: code, Subject: r.Subject, Possession: r.Possession})
 		kindOf(t, err, broker.SlowDown)
 		_, err = thief.Poll(t, code)
 		kindOf(t, err, broker.InvalidGrant)

@@ -143,7 +143,7 @@ func TestPollingFollowsTheStateMachine(t *testing.T) {
 	for range 16 {
 		proof := e.Prove(t, s.Key)
 		wg.Go(func() {
-			if _, err := e.Broker.Poll(t.Context(), code, broker.Subject{}, proof); err == nil {
+			if _, err := e.Broker.Poll(t.Context(), broker.PollRequest{Code: code, Possession: proof}); err == nil {
 				won.Add(1)
 			}
 		})

@@ -12,10 +12,18 @@ import (
 	"ebb/scopes/policy"
 )
 
-// Poll redeems a deferral code. The caller must hold the key of the first
-// request; s is checked too when the client authenticates.
-func (b *Broker) Poll(ctx context.Context, code string, s Subject, p Possession) (Token, error) {
-	t, err := b.poll(ctx, code, s, p)
+// PollRequest redeems a deferral code. The caller must hold the key of the first
+// request; Subject is checked too when the client authenticates.
+type PollRequest struct {
+	Code       string
+	Subject    Subject
+	Possession Possession
+	PublicKey  string // as in TokenRequest: not part of what is approved, the approved key vouches for it
+}
+
+// Poll redeems a deferral code.
+func (b *Broker) Poll(ctx context.Context, r PollRequest) (Token, error) {
+	t, err := b.poll(ctx, r)
 	outcome := "issued"
 	if err != nil {
 		outcome = string(AsError(err).Kind)
@@ -24,12 +32,16 @@ func (b *Broker) Poll(ctx context.Context, code string, s Subject, p Possession)
 	return t, err
 }
 
-func (b *Broker) poll(ctx context.Context, code string, s Subject, p Possession) (Token, error) {
-	id, key, genuine := b.requestOfCode(code)
+func (b *Broker) poll(ctx context.Context, q PollRequest) (Token, error) {
+	s, p := q.Subject, q.Possession
+	id, key, genuine := b.requestOfCode(q.Code)
 	// Another key or another client learns nothing and disturbs nothing: the
 	// request survives for its owner (CIBA Core section 11).
 	if !genuine || key != keyName(p.Binding()) || p.Binding() == (provider.Binding{}) {
 		return Token{}, badCode(nil)
+	}
+	if err := certifiable(q.PublicKey); err != nil {
+		return Token{}, err
 	}
 	known := s.Evidence != nil || s.Assertion != "" || s.AccessToken != ""
 	if !known {
@@ -66,7 +78,7 @@ func (b *Broker) poll(ctx context.Context, code string, s Subject, p Possession)
 			return Token{}, badCode(nil)
 		}
 	}
-	return b.settle(ctx, r, interval)
+	return b.settle(ctx, r, interval, q.PublicKey)
 }
 
 func badCode(cause error) *Error {
@@ -74,7 +86,7 @@ func badCode(cause error) *Error {
 }
 
 // settle answers a poll by the state of its request.
-func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration) (Token, error) {
+func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration, publicKey string) (Token, error) {
 	now := b.now()
 	if r.State == RequestPending && !now.Before(r.ExpiresAt) {
 		var err error
@@ -86,7 +98,7 @@ func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration) 
 	case RequestPending:
 		return Token{}, b.pending(r, interval)
 	case RequestApproved:
-		return b.redeem(ctx, r)
+		return b.redeem(ctx, r, publicKey)
 	case RequestDenied, RequestExpired:
 		if err := b.claim1(ctx, []Claim{{Key: "end:" + r.ID, Value: "1", Until: r.ExpiresAt.Add(time.Hour)}}, InvalidGrant, "The code was answered before."); err != nil {
 			return Token{}, err
@@ -106,7 +118,7 @@ func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration) 
 
 // redeem mints the first token of an approved request. Policy, task and evidence
 // are judged again: an approval allows, it does not force.
-func (b *Broker) redeem(ctx context.Context, r Request) (Token, error) {
+func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token, error) {
 	live, err := b.admit(ctx, mints, r.TaskID, Possession{}, InvalidGrant)
 	if err != nil {
 		return Token{}, err
@@ -124,6 +136,7 @@ func (b *Broker) redeem(ctx context.Context, r Request) (Token, error) {
 	w := want{
 		asker:  asker{live: live, sandbox: *live.Sandbox, notAfter: r.EvidenceEnd, lineage: r.Parents},
 		scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool, details: r.Details,
+		publicKey: publicKey,
 	}
 	d, err := b.judge(w)
 	if err != nil {

@@ -16,6 +16,14 @@ import (
 // maxPublicKey is far above any public key or certificate request.
 const maxPublicKey = 16 << 10
 
+// certifiable looks at a public key before its provider does.
+func certifiable(publicKey string) error {
+	if len(publicKey) > maxPublicKey || !jose.Plain(publicKey) {
+		return E(Invalid, "public_key must be at most 16 KiB of printable characters.", nil)
+	}
+	return nil
+}
+
 // want is one token request whose caller is known and whose target is resolved:
 // what policy judges and what, if it says yes, is minted.
 type want struct {
@@ -79,8 +87,8 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 	if r.Tool != "" && !kindForm.MatchString(r.Tool) {
 		return w, E(Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
 	}
-	if len(r.PublicKey) > maxPublicKey || !jose.Plain(r.PublicKey) {
-		return w, E(Invalid, "public_key must be at most 16 KiB of printable characters.", nil)
+	if err := certifiable(r.PublicKey); err != nil {
+		return w, err
 	}
 	names := r.Scopes.Providers()
 	if len(names) != 1 {

@@ -158,10 +158,16 @@ func (u *upstream) revoke(ctx context.Context, t provider.Target) error {
 	return err
 }
 
-// answered reports whether a provider that returned err is there at all.
+// answered reports whether a provider that returned err is there at all. Nobody
+// being able to tell now (provider.Prober) says nothing against it.
 func answered(err error) bool {
 	_, busy := errors.AsType[*provider.BusyError](err)
-	return err == nil || busy || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrLost)
+	for _, its := range []error{provider.ErrRefused, provider.ErrLost, errors.ErrUnsupported} {
+		if errors.Is(err, its) {
+			return true
+		}
+	}
+	return err == nil || busy
 }
 
 // weaker is the weaker of two promises: what one credential says of itself can

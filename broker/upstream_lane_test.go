@@ -217,6 +217,25 @@ func TestLaneEventual(t *testing.T) {
 			t.Errorf("lease %+v", l.Upstream)
 		}
 	})
+	// Who cannot tell is asked until the bound has passed. That is no failure of the
+	// provider: its breaker, and so every other credential of it, does not notice.
+	t.Run("nobody can tell", func(t *testing.T) {
+		t.Parallel()
+		x := thirdParty(t, shape{party: brokertest.Party{Traits: eventual, Probes: true}})
+		x.up.On(brokertest.OpProbe, brokertest.Unsure)
+		s, other := x.Open(t, upSpec()), x.Open(t, upSpec())
+		id := minted(t, s, "up:a:read").LeaseID
+		x.closed(t, s.Task.ID)
+		eventually(t, "accepted", func() bool { return !x.lease(t, id).Upstream.AcceptedAt.IsZero() })
+		x.turn(t, 6*time.Second, "asked more often than makes a provider count as down", func() bool { return x.up.Calls(brokertest.OpProbe) > 6 })
+		second := minted(t, other, "up:a:read").LeaseID
+		x.closed(t, other.Task.ID)
+		eventually(t, "another is accepted at once", func() bool { return !x.lease(t, second).Upstream.AcceptedAt.IsZero() })
+		x.turn(t, 10*time.Second, "revoked", func() bool { return x.lease(t, id).State == broker.LeaseRevoked })
+		if l := x.lease(t, id); l.Upstream.Proof != broker.ProofBound || l.Upstream.Attempts != 0 || l.Upstream.LastError != "" {
+			t.Errorf("lease %+v", l.Upstream)
+		}
+	})
 	t.Run("broken promise", func(t *testing.T) {
 		t.Parallel()
 		x := thirdParty(t, shape{party: brokertest.Party{Traits: eventual, Probes: true}})

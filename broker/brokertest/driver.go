@@ -174,6 +174,8 @@ func (d *driver) call(ctx context.Context, op string, in message) (out message, 
 		return out, &provider.BusyError{After: max(after, time.Second), Cause: errors.New("429")}
 	case http.StatusForbidden:
 		return out, provider.Refused("The upstream does not do this.", nil)
+	case http.StatusNotImplemented:
+		return out, fmt.Errorf("nobody can tell: %w", errors.ErrUnsupported)
 	default:
 		return out, fmt.Errorf("the upstream answered %d: %s", resp.StatusCode, body)
 	}

@@ -91,7 +91,7 @@ func (s *Sandbox) AskDeferred(t testing.TB, scope string) (broker.Token, error) 
 // Poll redeems a deferral code with a new proof.
 func (s *Sandbox) Poll(t testing.TB, code string) (broker.Token, error) {
 	t.Helper()
-	return s.Env.Broker.Poll(t.Context(), code, broker.Subject{}, s.Env.Prove(t, s.Key))
+	return s.Env.Broker.Poll(t.Context(), broker.PollRequest{Code: code, Possession: s.Env.Prove(t, s.Key)})
 }
 
 // Active introspects a token as an operator.

@@ -32,6 +32,7 @@ const (
 	Error500  Fault = "500"     //
 	Busy      Fault = "busy"    // 429 with Retry-After 7
 	Refuse    Fault = "refuse"  // 403
+	Unsure    Fault = "unsure"  // 501: it cannot tell now
 	DoneError Fault = "done-500"
 	DoneCut   Fault = "done-cut" // the connection ends in the middle of the answer
 	DoneHang  Fault = "done-hang"
@@ -212,6 +213,9 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case Refuse:
 		http.Error(w, "no", http.StatusForbidden)
+		return
+	case Unsure:
+		http.Error(w, "who knows", http.StatusNotImplemented)
 		return
 	}
 	u.answer(w, r, f, u.do(op, in))

@@ -45,21 +45,29 @@ func (c *cli) demo(ctx context.Context) error {
 		return err
 	}
 	defer shop.Close()
+	host, err := demo.OpenHost(ctx)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
 	people, keys, err := demoPeople(shop.URL)
 	if err != nil {
 		return err
 	}
 	e, err := embed(ctx, embedding{
-		People:    people,
-		Providers: []config.Provider{{Name: demo.Provider, Kind: "jwt", Resource: shop.URL}},
-		Limits:    broker.Limits{PollInterval: time.Second},
+		People: people,
+		Providers: []config.Provider{
+			{Name: demo.Provider, Kind: "jwt", Resource: shop.URL},
+			{Name: demo.SSHProvider, Kind: "ssh", Resource: "https://" + host.Addr, Config: []byte(demo.SSHOptions)},
+		},
+		Limits: broker.Limits{PollInterval: time.Second},
 	})
 	if err != nil {
 		return err
 	}
 	c.printf("ebb demo: one task, from an enrolled sandbox to nothing left, every expectation checked\n")
 	err = demo.Run(ctx, demo.Config{
-		Issuer: e.url, Shop: shop, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys,
+		Issuer: e.url, Shop: shop, Host: host, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys,
 		Out: c.stdout, HTTP: &http.Client{Timeout: 30 * time.Second},
 	}, started)
 	if err := errors.Join(err, e.end()); err != nil {

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ebb/broker"
 	"ebb/broker/provider/ssh/krl"
@@ -14,6 +17,69 @@ import (
 )
 
 const sshOptions = `{"groups": {"web": {"logins": ["deploy"]}}, "krl": {"refresh": "60s"}}`
+
+// An ebb with SSH providers serves what their hosts fetch, from its first answer.
+func TestSSHHostsFetchFromARunningEbb(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "krl")
+	withFile := strings.Replace(sshOptions, `"60s"`, `"60s", "file": "`+file+`"`, 1)
+	e, err := embed(t.Context(), embedding{Providers: []config.Provider{
+		{Name: "ssh", Kind: "ssh", Resource: "https://a.example", Config: []byte(withFile)}, {Name: "bastion", Kind: "ssh", Resource: "https://b.example", Config: []byte(sshOptions)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	get := func(path string) (int, string) {
+		r, err := http.Get(e.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(b)
+	}
+	seen := map[string]bool{}
+	for _, name := range []string{"ssh", "bastion"} {
+		code, body := get("/v1/ssh/ca?provider=" + name)
+		if code != 200 || !strings.HasPrefix(body, "ssh-ed25519 ") || !strings.HasSuffix(body, " ebb-"+name+"\n") || seen[body] {
+			t.Errorf("CA of %s: %d %q", name, code, body)
+		}
+		seen[body] = true
+		code, body = get("/v1/ssh/krl?provider=" + name)
+		if l, err := krl.Parse([]byte(body)); code != 200 || err != nil || len(l.Certs) != 1 {
+			t.Errorf("KRL of %s: %d %v", name, code, err)
+		}
+	}
+	if code, _ := get("/v1/ssh/ca"); code != 400 {
+		t.Errorf("a CA of several providers: %d", code)
+	}
+	_, body := get("/v1/ssh/krl")
+	if l, err := krl.Parse([]byte(body)); err != nil || len(l.Certs) != 2 {
+		t.Errorf("the list of all: %v", err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // written after the start
+		b, err := os.ReadFile(file)
+		if err == nil {
+			_, err = krl.Parse(b)
+		}
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(e.dir, "data", "keys", "ssh", "bastion")); err != nil {
+		t.Error(err)
+	}
+}
 
 // Checking a configuration makes no key and opens nothing.
 func TestSSHConfigurationIsOnlyChecked(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 type issued struct {
 	Token     string    `json:"access_token"`
 	Type      string    `json:"token_type"`
+	Format    string    `json:"issued_token_type,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 	Scope     string    `json:"scope"`
 	LeaseID   string    `json:"lease_id"`
@@ -40,6 +41,7 @@ type tokenFlags struct {
 	scope                            []string
 	request                          client.TokenRequest
 	use                              string
+	publicKey                        string
 }
 
 func newToken(c *cli) *cobra.Command {
@@ -52,7 +54,9 @@ The first time, enrol: --ticket (EBB_TICKET; "-" reads it from standard input) o
 --evidence with --task. That makes the key file --key (EBB_KEY_FILE) if there is
 none; afterwards the key file alone is enough. The credential is bound to that
 key: with --use "METHOD URL" the two header lines that use it once are printed
-instead, fit for curl -H @-.`,
+instead, fit for curl -H @-. What a provider certifies is named by --public-key:
+
+  ebb token --scope ssh:web/deploy:login --public-key id.pub --wait >id-cert.pub`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.ticket, "ticket", "", "enrolment ticket (EBB_TICKET)")
@@ -65,6 +69,7 @@ instead, fit for curl -H @-.`,
 	f.StringVar(&t.request.Tool, "tool", "", "tool that needs it")
 	f.StringVar(&t.request.Reason, "reason", "", "why, for the person who may have to decide")
 	f.BoolVar(&t.request.Wait, "wait", false, "wait when a person has to decide")
+	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")
 	f.StringVar(&t.use, "use", "", "print header lines for one request: `\"METHOD URL\"`")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error { return c.token(cmd, &t) })
 	return c.output(c.remote(cmd))
@@ -76,6 +81,9 @@ func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
 		return err
 	}
 	t.request.Scope = set
+	if t.request.PublicKey, err = c.publicLine(t.publicKey); err != nil {
+		return err
+	}
 	s, id, err := c.sandbox(cmd, t)
 	if err != nil {
 		return err
@@ -102,12 +110,32 @@ func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
 		return nil
 	}
 	return out.One(c.stdout, c.format, issuedColumns, issued{
-		Token: cred.Token.Reveal(), Type: cred.Type, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: id.TaskID,
+		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: id.TaskID,
 	})
+}
+
+// publicLine reads the line of a .pub file. A private key, which lies beside it
+// under almost the same name, must not be sent.
+func (c *cli) publicLine(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := c.readInput(path)
+	if err != nil {
+		return "", err
+	}
+	text = strings.TrimRight(text, "\r\n")
+	if strings.Contains(text, "PRIVATE KEY") || strings.ContainsAny(text, "\r\n") {
+		return "", usage(path+" is no public key in one line", "name the .pub file")
+	}
+	return text, nil
 }
 
 // useLines prints the header lines of one request (RFC 9449 section 7.1).
 func (c *cli) useLines(key jose.Signer, cred client.Credential, use string) error {
+	if cred.Type == "N_A" {
+		return usage("this credential is no access token", "leave out --use")
+	}
 	method, url, ok := strings.Cut(use, " ")
 	if !ok {
 		return usage("--use needs a method and a URL", `write --use "GET https://api.example.com/things"`)

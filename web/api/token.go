@@ -182,11 +182,12 @@ func (a *API) request(t tokenCall, s broker.Subject) (broker.Token, error) {
 }
 
 // poll asks for the token of a request that waited for a person. Nothing of the
-// first request may be repeated: what was approved is what is minted.
+// first request may be repeated: what was approved is what is minted. Only the key
+// to be certified comes now, from who holds the key that was approved.
 func (a *API) poll(t tokenCall, code param) (broker.Token, error) {
 	for p := range numParams {
 		switch p {
-		case pGrantType, pClientID, pClientAssertion, pClientAssertionType, code:
+		case pGrantType, pClientID, pClientAssertion, pClientAssertionType, pPublicKey, code:
 		default:
 			if t.f.has(p) {
 				return broker.Token{}, malformed("A poll repeats nothing of the request: leave out " + p.String() + ".")
@@ -200,7 +201,7 @@ func (a *API) poll(t tokenCall, code param) (broker.Token, error) {
 	if t.cl.assertion != "" {
 		s.Assertion, s.Fault = t.cl.assertion, broker.Unauthenticated
 	}
-	return a.b.Poll(t.c.Request().Context(), t.f.get(code), s, t.p)
+	return a.b.Poll(t.c.Request().Context(), broker.PollRequest{Code: t.f.get(code), Subject: s, Possession: t.p, PublicKey: t.f.get(pPublicKey)})
 }
 
 // writeToken is RFC 6749 section 5.1 with RFC 8693 section 2.2.1, RFC 9396
@@ -215,8 +216,12 @@ func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
 	if err != nil {
 		return err
 	}
-	if exchanged {
-		b = append(b, `,"issued_token_type":"`+typeAccessToken+`"`...)
+	// What is no access token says what it is, whatever the grant.
+	if t.Format == "" && exchanged {
+		t.Format = typeAccessToken
+	}
+	if t.Format != "" {
+		b = append(append(append(b, `,"issued_token_type":"`...), t.Format...), '"')
 	}
 	b = append(b, `,"token_type":"`...)
 	b = append(b, t.Type...)

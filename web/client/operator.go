@@ -89,10 +89,20 @@ type tokenAnswer struct {
 	Scope       string          `json:"scope"`
 	Details     json.RawMessage `json:"authorization_details"`
 	LeaseID     string          `json:"lease_id"`
+	Format      string          `json:"issued_token_type"`
 }
 
 func (a tokenAnswer) check() error {
-	if !word(a.AccessToken) || a.TokenType != "DPoP" && a.TokenType != "Bearer" || a.ExpiresIn <= 0 {
+	ok := a.ExpiresIn > 0
+	switch a.TokenType {
+	case "DPoP", "Bearer":
+		ok = ok && word(a.AccessToken)
+	case "N_A": // RFC 8693 section 2.2.1: nothing for an Authorization header
+		ok = ok && a.AccessToken != "" && jose.Plain(a.AccessToken) && word(a.Format)
+	default:
+		ok = false
+	}
+	if !ok {
 		return badAnswer("holds no token that this client can use", nil)
 	}
 	return nil

@@ -17,6 +17,9 @@ import (
 // request. Without a token only the proof is added.
 func authorize(r *http.Request, scheme string, token provider.Secret, key jose.Signer, htu, nonce string, now time.Time) error {
 	if !token.Empty() {
+		if scheme != "DPoP" && scheme != "Bearer" {
+			return fmt.Errorf("client: a credential of type %s is no access token", scheme)
+		}
 		r.Header.Set("Authorization", scheme+" "+token.Reveal())
 	}
 	if key == nil {

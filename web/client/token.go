@@ -35,6 +35,9 @@ type TokenRequest struct {
 	Tool     string          // name of the tool that needs it
 	Reason   string          // shown to the person who decides; never parsed
 	Wait     bool            // wait for a person when policy wants one
+	// PublicKey is what the provider is to certify, in its own format: for ssh, the
+	// line of a .pub file.
+	PublicKey string
 	// Pending, when set, is called once when a person has been asked.
 	Pending func(Pending)
 }
@@ -42,7 +45,8 @@ type TokenRequest struct {
 // Credential is an issued token.
 type Credential struct {
 	Token     provider.Secret
-	Type      string // "DPoP" or "Bearer"
+	Type      string // "DPoP" or "Bearer"; "N_A" when it is no access token
+	Format    string // issued_token_type: what a Token of type N_A is
 	ExpiresAt time.Time
 	Scope     scopes.Set      // what was granted, which may be less than asked
 	Details   []scopes.Detail // when asked with them
@@ -72,7 +76,7 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 	}
 	wait := *problem.Pending
 	wait.Interval = max(wait.Interval, problem.RetryAfter)
-	return s.Poll(ctx, wait, r.Resource)
+	return s.poll(ctx, wait, r)
 }
 
 func (s *Sandbox) tokenForm(r TokenRequest) (url.Values, error) {
@@ -97,6 +101,7 @@ func (s *Sandbox) tokenForm(r TokenRequest) (url.Values, error) {
 	set(form, "scope", r.Scope.String())
 	set(form, "resource", r.Resource)
 	set(form, "tool", r.Tool)
+	set(form, "public_key", r.PublicKey)
 	set(form, "reason", r.Reason)
 	if len(r.Details) > 0 {
 		text, err := json.Marshal(r.Details)
@@ -124,7 +129,7 @@ func (s *Sandbox) ask(ctx context.Context, form url.Values, resource string) (Cr
 		return Credential{}, err
 	}
 	c := Credential{
-		Token: provider.NewSecret(ans.AccessToken), Type: ans.TokenType,
+		Token: provider.NewSecret(ans.AccessToken), Type: ans.TokenType, Format: ans.Format,
 		ExpiresAt: now.Add(seconds(ans.ExpiresIn)), Resource: resource, LeaseID: ans.LeaseID,
 	}
 	var err error
@@ -143,6 +148,11 @@ func (s *Sandbox) ask(ctx context.Context, form url.Values, resource string) (Cr
 // for. resource is the one of the request. When ebb is out of reach it keeps
 // trying until ctx is done or the request has expired.
 func (s *Sandbox) Poll(ctx context.Context, p Pending, resource string) (Credential, error) {
+	return s.poll(ctx, p, TokenRequest{Resource: resource})
+}
+
+// poll repeats nothing of the request but the key to be certified.
+func (s *Sandbox) poll(ctx context.Context, p Pending, r TokenRequest) (Credential, error) {
 	if p.Interval <= 0 {
 		p.Interval = pollInterval
 	}
@@ -153,12 +163,13 @@ func (s *Sandbox) Poll(ctx context.Context, p Pending, resource string) (Credent
 	}
 	form := url.Values{"grant_type": {grantDeferred}}
 	setSecret(form, "deferral_code", p.Code)
+	set(form, "public_key", r.PublicKey)
 	wait := p.Interval
 	for trouble := time.Duration(0); ; {
 		if err := sleep(ctx, wait); err != nil {
 			return Credential{}, fmt.Errorf("client: nobody has decided yet: %w", err)
 		}
-		cred, err := s.ask(ctx, form, resource)
+		cred, err := s.ask(ctx, form, r.Resource)
 		problem, answered := errors.AsType[*Problem](err)
 		switch {
 		case err == nil:

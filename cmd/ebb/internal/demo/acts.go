@@ -23,13 +23,13 @@ func (s *stage) open() error {
 		return err
 	}
 	task, ticket, err := s.runner.OpenTask(s.ctx, broker.TaskSpec{
-		Name: "fix order 42", Kind: "bugfix", Owner: "bo", TTL: 600, Ceiling: scopes.MustParseSet(Provider + ":eu/**:*"),
+		Name: "fix order 42", Kind: "bugfix", Owner: "bo", TTL: 600, Ceiling: scopes.MustParseSet(Provider + ":eu/**:* " + hostScope),
 		Expect: broker.Expect{Attestor: "enroll"}, Heartbeat: 60, Ticket: true,
 	})
 	if err == nil && ticket == nil {
 		err = errors.New("no ticket came with the task")
 	}
-	if err := s.expect(err, "the runner %q opens a task of owner \"bo\", ceiling %s:eu/**:*", Runner, Provider); err != nil {
+	if err := s.expect(err, "the runner %q opens a task of owner \"bo\", ceiling %s:eu/**:* and a login", Runner, Provider); err != nil {
 		return err
 	}
 	s.task = task.ID

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"ebb/attest/dpop"
 	"ebb/attest/jose"
 	"ebb/broker/provider"
@@ -19,7 +21,7 @@ import (
 
 // order is what the tour tells the sandbox to do.
 type order struct {
-	Do     string `json:"do"` // enrol, ask, use, show
+	Do     string `json:"do"` // enrol, ask, use, show, certify, login
 	Ticket string `json:"ticket,omitempty"`
 	Scope  string `json:"scope,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -27,6 +29,9 @@ type order struct {
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
 	Token  string `json:"token,omitempty"` // name under which a token is kept
+	Host   string `json:"host,omitempty"`  // address of the SSH host
+	Key    string `json:"key,omitempty"`   // its public key
+	Login  string `json:"login,omitempty"`
 }
 
 // reply is what the sandbox answers.
@@ -39,6 +44,7 @@ type reply struct {
 	Lease  string        `json:"lease,omitempty"`
 	Auth   string        `json:"auth,omitempty"` // header lines, for the attacks
 	Proof  string        `json:"proof,omitempty"`
+	Out    string        `json:"out,omitempty"` // of a command on the SSH host
 }
 
 // sandbox is the state of the child process.
@@ -46,6 +52,8 @@ type sandbox struct {
 	key    jose.Signer
 	client *client.Sandbox
 	tokens map[string]client.Credential
+	cert   *ssh.Certificate
+	login  ssh.Signer // made for the certificate; it never leaves this process either
 }
 
 // Sandbox is the child process: it makes its key, which never leaves it, and
@@ -93,6 +101,11 @@ func (b *sandbox) obey(ctx context.Context, o order) (reply, error) {
 		return b.use(ctx, o)
 	case "show":
 		return b.show(o)
+	case "certify":
+		return b.certify(ctx, o)
+	case "login":
+		out, err := sshRun(ctx, o.Host, o.Key, o.Login, b.cert, b.login, "uptime")
+		return reply{Out: out}, err
 	}
 	return reply{}, fmt.Errorf("unknown order %q", o.Do)
 }
@@ -108,6 +121,25 @@ func (b *sandbox) ask(ctx context.Context, o order) (reply, error) {
 	}
 	b.tokens[o.Token] = cred
 	return reply{Scope: cred.Scope.String(), TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, nil
+}
+
+// certify asks for an SSH certificate over a new key, and waits for a person.
+func (b *sandbox) certify(ctx context.Context, o order) (reply, error) {
+	set, err := scopes.ParseSet(o.Scope)
+	if err != nil {
+		return reply{}, err
+	}
+	key, line, err := sshKey()
+	if err != nil {
+		return reply{}, err
+	}
+	cred, err := b.client.Token(ctx, client.TokenRequest{Scope: set, Tool: "ssh", Wait: true, PublicKey: line})
+	if err != nil {
+		return reply{}, err
+	}
+	b.login = key
+	b.cert, err = sshCert(cred.Token.Reveal())
+	return reply{Scope: cred.Scope.String(), TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, err
 }
 
 func (b *sandbox) use(ctx context.Context, o order) (reply, error) {

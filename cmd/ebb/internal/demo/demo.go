@@ -26,7 +26,7 @@ func Run(ctx context.Context, c Config, started time.Time) (err error) {
 			err = errors.Join(err, s.box.close())
 		}
 	}()
-	err = steps(s.open, s.read, s.askAndApprove, s.attacks, s.complete, s.prove)
+	err = steps(s.open, s.read, s.askAndApprove, s.logIn, s.attacks, s.complete, s.prove)
 	fmt.Fprintf(c.Out, "\n%d expectations, %d failed, %.1f s\n", s.checks, s.failed, time.Since(started).Seconds())
 	return err
 }

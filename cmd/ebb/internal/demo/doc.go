@@ -3,6 +3,7 @@
 //
 //	demo.go     Run: the acts in their order
 //	acts.go     enrol, read, ask and approve
+//	shell.go    a login on an SSH host, before and after the end
 //	attacks.go  replay and theft
 //	ending.go   complete, refuse everywhere, prove the record
 //	stage.go    what the acts share, and how a checked expectation is printed

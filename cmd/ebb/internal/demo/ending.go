@@ -15,19 +15,22 @@ import (
 // complete: one call, and nothing of the task is alive.
 func (s *stage) complete() error {
 	s.act("The task ends")
-	start := time.Now()
 	done, err := s.runner.Complete(s.ctx, s.task)
-	if err == nil && done.Revoked != 2 {
-		err = fmt.Errorf("%d credentials were revoked, not 2", done.Revoked)
+	if err == nil && done.Revoked != 3 {
+		err = fmt.Errorf("%d credentials were revoked, not 3", done.Revoked)
 	}
 	if err := s.expect(err, "the runner completes it: %d credentials revoked in one call", done.Revoked); err != nil {
 		return err
 	}
+	start := time.Now()
 	for _, use := range [][2]string{{"read", http.MethodGet}, {"write", http.MethodPut}} {
 		err := s.dead(use[0], use[1])
-		if err := s.expect(err, "the shop refuses the %s token, %d ms after the end", use[0], time.Since(start).Milliseconds()); err != nil {
+		if err := s.expect(err, "the shop refuses the %s token, %d ms after the answer", use[0], time.Since(start).Milliseconds()); err != nil {
 			return err
 		}
+	}
+	if err := s.lockedOut(); err != nil {
+		return err
 	}
 	r, err := s.box.tell(order{Do: "ask", Scope: Provider + ":eu/42:read"})
 	if err = good(r, err); err == nil {
@@ -66,7 +69,7 @@ func (s *stage) prove() error {
 		if err != nil {
 			return s.expect(err, "the auditor reads the record")
 		}
-		s.say("%s  %-18s %s", e.At.UTC().Format("15:04:05.000"), out.Line(e.Kind), out.Line(e.Actor))
+		s.say("%s  %-23s %s", e.At.UTC().Format("15:04:05.000"), out.Line(e.Kind), out.Line(e.Actor))
 		shown++
 	}
 	var export bytes.Buffer

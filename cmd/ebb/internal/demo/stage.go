@@ -17,6 +17,7 @@ import (
 type Config struct {
 	Issuer     string                      // URL of the embedded ebb
 	Shop       *Shop                       // the resource server, not yet serving
+	Host       *Host                       // the SSH host, not yet serving
 	Keys       map[string]jose.Signer      // of the principals, by id: see People
 	Executable string                      // this binary
 	Checkpoint func(context.Context) error // signs the chain now

@@ -13,6 +13,7 @@
 //	seal.go     Sealer: what keeps revocation handles unreadable at rest
 //	record.go   audit entries, and writing them
 //	secrets.go  the operator's secrets, which drivers use
+//	trial.go    a provider tried out: set-up, mint, probe, revoke
 //	metrics.go  metrics_upstream.go those of third parties
 //
 // # The walk of one request

@@ -133,8 +133,19 @@ func TestEndToEnd(t *testing.T) {
 		if err != nil || who.TaskID != task.ID {
 			t.Fatalf("enrol: %+v, %v", who, err)
 		}
-		if _, err := box.Enrol(ctx, ticket.Ticket); err == nil {
-			t.Error("a ticket was good twice")
+		if again, err := box.Enrol(ctx, ticket.Ticket); err != nil || again.ClientID != who.ClientID {
+			t.Errorf("the same key asks again: %+v, %v", again, err)
+		}
+		other, err := client.NewKey(jose.EdDSA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		thief, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := thief.Enrol(ctx, ticket.Ticket); err == nil {
+			t.Error("a ticket was good for two keys")
 		}
 		read, err := box.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read"), Resource: brokertest.Orders, TTL: time.Minute})
 		if err != nil || read.LeaseID == "" {

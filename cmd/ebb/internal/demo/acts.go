@@ -42,8 +42,13 @@ func (s *stage) open() error {
 	if err := s.expect(err, "it enrols with the ticket and a key that it made itself"); err != nil {
 		return err
 	}
-	r, err := s.box.tell(order{Do: "enrol", Ticket: secret})
-	return s.expect(refused(r, err, broker.InvalidEvidence), "the ticket is spent: a second use is refused")
+	thief, err := openBox(s.ctx, s.Executable, s.Issuer)
+	if err != nil {
+		return err
+	}
+	r, err := thief.tell(order{Do: "enrol", Ticket: secret})
+	err = errors.Join(refused(r, err, broker.InvalidEvidence), thief.close())
+	return s.expect(err, "the ticket is that key's alone: a second sandbox with it is refused")
 }
 
 // read: policy alone decides.

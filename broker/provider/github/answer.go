@@ -97,7 +97,7 @@ func (m minted) lives(ans answer) (until, dies time.Time, err error) {
 	if ours.Before(until) {
 		until, dies = ours, m.expires
 	}
-	if !until.After(ans.at) || dies.Sub(ans.at) > lifetime+askedWithin {
+	if !until.After(ans.at) || dies.Sub(ans.at) > lifetime+room {
 		return until, dies, fmt.Errorf("the token would expire at %s, and it is %s here: GitHub documents an hour, so one of the clocks is wrong",
 			m.expires.Format(time.RFC3339), ans.at.UTC().Format(time.RFC3339))
 	}

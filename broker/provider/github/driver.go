@@ -90,8 +90,6 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	if err != nil {
 		return nothing, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, mintWithin)
-	defer cancel()
 	if g.Save != nil {
 		if err := g.Save(ctx, provider.NewSecret(handleAsked)); err != nil {
 			return nothing, fmt.Errorf("github provider: saving that GitHub is asked: %w", err)

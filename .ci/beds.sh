@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Real counterparts for the tests, as private instances on loopback that nobody else uses.
 #
-#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault and OpenSSH with their state in DIR;
+#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH and Ceph RGW with their state in DIR;
 #                           DIR/env then holds the EBB_TEST_ variables: . DIR/env && go test ./...
 #   .ci/beds.sh build       build what is built and not installed (Vault: 4 minutes, once), so that start need not
 #   .ci/beds.sh stop DIR    stop them and remove DIR
 #
-# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd and Go. As root, PostgreSQL runs as the user postgres.
+# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd, radosgw with ceph-mon, ceph-osd and ceph-common, and Go. As root, PostgreSQL runs as the user postgres.
 set -euo pipefail
 
 die() { echo "beds: $*" >&2; exit 1; }
@@ -189,9 +189,80 @@ C
   echo "export EBB_TEST_SSHD=ssh://$(id -un)@127.0.0.1:$p$D/sshd" >>"$D/env"
 }
 
+# Ceph's RADOS Gateway: STS, IAM and S3 on one monitor and one OSD in memory. Its user may manage roles, as the broker's own
+# identity at AWS does.
+rgw() {
+  local p q conf=$D/rgw/ceph.conf fsid osd name secret
+  command -v radosgw >/dev/null || die "radosgw is not installed"
+  p=$(base 17400 2)
+  q=$(base 17480 1)
+  mkdir -p "$D"/rgw/{mon,osd,run}
+  fsid=$(cat /proc/sys/kernel/random/uuid)
+  osd=$(cat /proc/sys/kernel/random/uuid)
+  cat >"$conf" <<C
+[global]
+fsid = $fsid
+mon host = [v2:127.0.0.1:$p,v1:127.0.0.1:$((p + 1))]
+ms bind ipv4 = true
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
+auth allow insecure global id reclaim = false
+keyring = $D/rgw/keyring
+osd pool default size = 1
+osd pool default min size = 1
+osd crush chooseleaf type = 0
+mon allow pool size one = true
+mon max pg per osd = 2000
+osd pool default pg num = 4
+osd pool default pgp num = 4
+osd pool default pg autoscale mode = off
+run dir = $D/rgw/run
+admin socket = $D/rgw/run/\$name.asok
+log file = $D/rgw/\$name.log
+[mon]
+mon data = $D/rgw/mon
+[osd]
+osd data = $D/rgw/osd
+osd objectstore = memstore
+memstore device bytes = 1073741824
+[client.rgw]
+rgw frontends = beast endpoint=127.0.0.1:$q
+rgw sts key = $(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n')
+rgw s3 auth use sts = true
+rgw enable apis = s3, sts, iam, admin
+rgw dns name = localhost
+C
+  export CEPH_CONF=$conf
+  {
+    ceph-authtool --create-keyring "$D/rgw/keyring" --gen-key -n mon. --cap mon 'allow *'
+    for name in client.admin client.rgw; do ceph-authtool "$D/rgw/keyring" --gen-key -n $name --cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *'; done
+    ceph-authtool "$D/rgw/keyring" --gen-key -n osd.0 --cap mon 'allow profile osd' --cap osd 'allow *'
+    monmaptool --create --fsid "$fsid" --addv a "[v2:127.0.0.1:$p,v1:127.0.0.1:$((p + 1))]" "$D/rgw/monmap"
+    ceph-mon --mkfs -i a --monmap "$D/rgw/monmap" --mon-data "$D/rgw/mon" --keyring "$D/rgw/keyring"
+    ceph-mon -i a --mon-data "$D/rgw/mon" --pid-file "$D/rgw/mon.pid"
+    until_ok 30 "Ceph's monitor" timeout 5 ceph -s
+    timeout 30 ceph osd new "$osd"
+    timeout 30 ceph-osd -i 0 --mkfs --osd-uuid "$osd" --osd-data "$D/rgw/osd"
+    ceph-osd -i 0 --osd-data "$D/rgw/osd" --pid-file "$D/rgw/osd.pid" --crush-location "root=default host=h"
+    until_ok 30 "Ceph's OSD" osd_up
+    secret=$(head -c 20 /dev/urandom | od -An -tx1 | tr -d ' \n')
+    timeout 60 radosgw-admin -n client.rgw user create --uid broker --display-name broker --access-key EBBBROKER --secret-key "$secret"
+    timeout 60 radosgw-admin -n client.rgw caps add --uid broker --caps 'roles=*;user-policy=*;oidc-provider=*'
+    radosgw -n client.rgw --pid-file "$D/rgw/rgw.pid"
+  } >"$D/rgw/start.log" 2>&1
+  until_ok 60 "Ceph RGW" curl -s -o /dev/null "http://127.0.0.1:$q/"
+  unset CEPH_CONF
+  echo "export EBB_TEST_RGW=http://EBBBROKER:$secret@127.0.0.1:$q" >>"$D/env"
+}
+osd_up() { timeout 5 ceph osd stat | grep -q '1 up'; }
+
 stop() {
   local pidfile
-  for pidfile in "$D"/vault/pid "$D"/sshd/pid "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
+  # The monitor last: the others ask it on their way out. The OSD has nothing to keep.
+  for pidfile in "$D"/rgw/rgw.pid "$D"/rgw/osd.pid; do
+    if [ -f "$pidfile" ]; then kill -9 "$(cat "$pidfile")" 2>/dev/null || true; fi
+  done
+  for pidfile in "$D"/rgw/mon.pid "$D"/vault/pid "$D"/sshd/pid "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
     if [ -f "$pidfile" ]; then kill "$(cat "$pidfile")" 2>/dev/null || true; fi
   done
   if [ -f "$D/postgres/data/postmaster.pid" ]; then pg pg_ctl -D "$D/postgres/data" -m immediate stop >/dev/null || true; fi
@@ -210,5 +281,6 @@ start)
   postgres
   vault
   openssh
+  rgw
   ;;
 esac

@@ -51,6 +51,7 @@ var fences = map[string][]string{
 	"github.com/spf13/cobra":         {"ebb/cmd/ebb"},
 	"github.com/goccy/go-yaml":       {"ebb/cmd/ebb/internal/config", "ebb/scopes/policy", "ebb/web/api"},
 	"github.com/getkin/kin-openapi":  {"ebb/broker/provider/github/githubtest"},
+	"github.com/aws/":                {"ebb/broker/provider/aws"},
 	"github.com/rogpeppe/":           nil,
 	"pgregory.net/rapid":             {"ebb/broker/storetest"},
 	"github.com/c2sp/wycheproof":     nil,

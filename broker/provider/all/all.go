@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ebb/broker/provider"
+	"ebb/broker/provider/aws"
 	"ebb/broker/provider/github"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/provider/kubernetes"
@@ -35,6 +36,10 @@ type Env struct {
 // kinds maps the word in the configuration to its constructor. options is the
 // kind's own part of the configuration, decoded but not yet understood.
 var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
+	"aws": kind(func(e Env, c aws.Config) (provider.Driver, error) {
+		c.Name, c.Now, c.Logger = e.Name, e.Now, e.Logger
+		return aws.New(c)
+	}),
 	"github": kind(func(e Env, c github.Config) (provider.Driver, error) {
 		c.Now, c.Logger = e.Now, e.Logger
 		return github.New(c)

@@ -1,0 +1,198 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/aws-sdk-go-v2/service/sts/types"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Format of a credential: the document that credential_process prints (AWS SDKs
+// and Tools Reference Guide, "Process credential provider").
+const Format = "urn:ebb:token-type:aws"
+
+// Driver mints sessions.
+type Driver struct {
+	cfg Config
+	settings
+	aws clients
+	now func() time.Time
+	log *slog.Logger
+
+	mu    sync.Mutex
+	lanes map[string]*lane // by the role's ARN
+}
+
+var (
+	_ provider.Driver  = (*Driver)(nil)
+	_ provider.Prober  = (*Driver)(nil)
+	_ provider.Checker = (*Driver)(nil)
+)
+
+var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// New makes a driver. Nothing is connected to.
+func New(c Config) (*Driver, error) {
+	if !nameForm.MatchString(c.Name) {
+		return nil, fmt.Errorf("aws provider: %q is not the name of a provider", c.Name)
+	}
+	s, err := c.settings()
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{cfg: c, settings: s, now: c.Now, log: c.Logger, lanes: map[string]*lane{}}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.aws, err = c.clients(s)
+	return d, err
+}
+
+// Traits implements provider.Driver.
+func (d *Driver) Traits() provider.Traits {
+	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassTTLOnly}, ThirdParty: true}
+	if d.deny {
+		t.Revocability = provider.Revocability{Class: provider.ClassEventual, Bound: d.bound}
+	}
+	return t
+}
+
+// Check implements provider.Driver: it compiles the policy that Mint would send.
+func (d *Driver) Check(set scopes.Set) error {
+	_, _, err := d.plan(set, d.now())
+	return err
+}
+
+func (d *Driver) plan(set scopes.Set, until time.Time) (rule, string, error) {
+	if set.Empty() {
+		return rule{}, "", fmt.Errorf("%w: no scope", provider.ErrUnsupported)
+	}
+	r, err := d.rule(set)
+	if err != nil {
+		return rule{}, "", err
+	}
+	policy, err := d.compile(set, r.partition, until)
+	return r, policy, err
+}
+
+// Mint implements provider.Driver.
+func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
+	now := d.now()
+	session := provider.Name(g.Instance, g.LeaseID)
+	until := g.ExpiresAt.Truncate(time.Second) // AWS compares whole seconds
+	if session == "" || g.Save == nil || !until.After(g.IssuedAt) || !until.After(now) {
+		return provider.Credential{}, errors.New("aws provider: the grant is incomplete or over")
+	}
+	r, policy, err := d.plan(g.Scopes, until)
+	if err != nil {
+		return provider.Credential{}, provider.Refused("AWS cannot express the scopes of this request: ask for fewer or other ones", err)
+	}
+	if most := now.Add(r.maxSession).Truncate(time.Second); until.After(most) {
+		until = most
+		if policy, err = d.compile(g.Scopes, r.partition, until); err != nil {
+			return provider.Credential{}, fmt.Errorf("aws provider: %w", err)
+		}
+	}
+	role, err := d.pick(r, g.LeaseID, g.TaskID, now)
+	if err != nil {
+		return provider.Credential{}, err
+	}
+
+	h := handle{Role: role, Session: session, By: byUserID, Issued: now.Add(callTime(d.timeout) + skew).Unix(), Until: until.Unix()}
+	in := d.request(g, h, policy, until.Sub(now))
+	if d.sourceIdentity {
+		h.By = bySourceIdentity
+	}
+	if d.sessionTags {
+		h.Task = tagValue(g.TaskID)
+	}
+	saved, err := h.secret()
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	if err := g.Save(ctx, saved); err != nil {
+		// Nothing has been asked of AWS yet, but whoever could not save cannot be
+		// sure what was.
+		return provider.Credential{}, fmt.Errorf("saving the handle: %w", err)
+	}
+	out, sure, err := d.aws.assume(ctx, in)
+	if err != nil {
+		return provider.Credential{Handle: saved}, mintError(err, sure, now)
+	}
+	c, err := d.credential(h, in, out, until)
+	if err != nil {
+		c.Handle = saved
+	}
+	return c, err
+}
+
+// request is AssumeRole's. There is no path without a policy.
+func (d *Driver) request(g provider.Grant, h handle, policy string, ttl time.Duration) *sts.AssumeRoleInput {
+	seconds := max(minSession, (ttl + time.Second - 1).Truncate(time.Second))
+	in := &sts.AssumeRoleInput{
+		RoleArn: &h.Role, RoleSessionName: &h.Session, Policy: &policy,
+		DurationSeconds: sdk.Int32(int32(seconds / time.Second)), ExternalId: d.externalID,
+	}
+	if d.sourceIdentity {
+		in.SourceIdentity = &h.Session
+	}
+	if d.sessionTags {
+		for _, t := range [][2]string{{tagTask, g.TaskID}, {"ebb-sandbox", g.Sandbox}, {"ebb-lease", g.LeaseID}} {
+			in.Tags = append(in.Tags, types.Tag{Key: &t[0], Value: sdk.String(tagValue(t[1]))})
+		}
+		in.TransitiveTagKeys = []string{tagTask}
+	}
+	return in
+}
+
+// tagTask is the session tag that denies of a whole task compare.
+const tagTask = "ebb-task"
+
+// process is the output of a credential_process.
+type process struct {
+	Version                                                int
+	AccessKeyId, SecretAccessKey, SessionToken, Expiration string //nolint:revive,staticcheck // AWS's spelling
+}
+
+// credential judges the answer: a session that is not what was asked for is none.
+func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRoleOutput, until time.Time) (provider.Credential, error) {
+	k := out.Credentials
+	if k == nil || sdk.ToString(k.AccessKeyId) == "" || sdk.ToString(k.SecretAccessKey) == "" || sdk.ToString(k.SessionToken) == "" || k.Expiration == nil {
+		return provider.Credential{}, errors.New("AWS answered without credentials")
+	}
+	asked := time.Duration(*in.DurationSeconds) * time.Second
+	issued := k.Expiration.Add(-asked)
+	if off := issued.Sub(d.now()); off > skew || off < -skew-callTime(d.timeout) {
+		return provider.Credential{}, fmt.Errorf("AWS says that the session of %s ends at %s: the clocks differ, or it is not the session that was asked for", asked, k.Expiration)
+	}
+	if k.Expiration.Before(until) {
+		until = k.Expiration.Truncate(time.Second)
+	}
+	h.Issued = issued.Unix()
+	saved, err := h.secret()
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	doc, err := json.Marshal(process{1, *k.AccessKeyId, *k.SecretAccessKey, *k.SessionToken, until.UTC().Format(time.RFC3339)})
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	// DiesAt: from then on no Allow of the session holds, though STS lets it live.
+	return provider.Credential{
+		Token: provider.NewSecret(string(doc)), Type: "N_A", Format: Format, ExpiresAt: until, DiesAt: time.Unix(h.Until, 0), Handle: saved,
+	}, nil
+}

@@ -1,0 +1,96 @@
+package aws
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+
+	"ebb/broker/provider"
+)
+
+// handle is what is remembered of a session, sealed by the broker. It holds no
+// credential, and all that a revocation needs whatever the configuration says by
+// then.
+type handle struct {
+	Role    string `json:"role"`           // ARN
+	Session string `json:"session"`        // RoleSessionName, and SourceIdentity when that is set
+	By      keyed  `json:"by"`             // what a deny compares with it
+	Task    string `json:"task,omitempty"` // value of the tag ebb-task, when it was sent
+	Issued  int64  `json:"issued"`         // Unix seconds at AWS; before the answer, the latest possible
+	Until   int64  `json:"until"`          // Unix seconds: no Allow of the session holds after
+}
+
+// keyed is the condition key that a deny compares.
+type keyed string
+
+const (
+	byUserID         keyed = "aws:userid"         // <id of the role>:<RoleSessionName>
+	bySourceIdentity keyed = "aws:SourceIdentity" // also of sessions chained from it
+)
+
+// sessionForm is RoleSessionName with our ending: 16 hexadecimal digits, which in
+// names of leases are random bits.
+var sessionForm = regexp.MustCompile(`^[\w+=,.@-]{2,48}[0-9a-f]{16}$`)
+
+// patternForms are the forms of pattern.
+var patternForms = map[keyed]*regexp.Regexp{
+	byUserID:         regexp.MustCompile(`^\*:[\w+=,.@-]{2,48}[0-9a-f]{16}$`),
+	bySourceIdentity: regexp.MustCompile(`^\*[0-9a-f]{16}$`),
+}
+
+// pattern is what denies of the session compare with StringLike. A source identity
+// is told by the random end of its name: short, so that more of them fit, and
+// should two sessions ever share it, both are denied. A user id is told by all of
+// the name, since RGW's "*" ends at the first ":" that it meets and is not tried
+// further.
+func (h handle) pattern() string {
+	if h.By == bySourceIdentity {
+		return "*" + h.Session[len(h.Session)-16:]
+	}
+	return "*:" + h.Session
+}
+
+func (h handle) secret() (provider.Secret, error) {
+	b, err := json.Marshal(h)
+	return provider.NewSecret(string(b)), err
+}
+
+// readHandle is the inverse of secret.
+func readHandle(s provider.Secret) (handle, error) {
+	var h handle
+	d := json.NewDecoder(bytes.NewReader([]byte(s.Reveal())))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&h); err != nil {
+		return handle{}, fmt.Errorf("the handle is not one of this driver: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return handle{}, errors.New("the handle is not one of this driver: there is more behind it")
+	}
+	if !roleForm.MatchString(h.Role) || !sessionForm.MatchString(h.Session) || h.By != byUserID && h.By != bySourceIdentity ||
+		h.Issued <= 0 || h.Until <= 0 || h.Until > maxUnix || h.Issued > maxUnix || h.Task != tagValue(h.Task) {
+		return handle{}, errors.New("the handle is not one of this driver: a member has not the form of one")
+	}
+	return h, nil
+}
+
+// maxUnix keeps times within the digits of sidForm.
+const maxUnix = 99_000_000_000
+
+// over reports whether the session can do nothing any more by itself.
+func (h handle) over(now time.Time) bool { return now.Unix() >= h.Until+int64(skew/time.Second) }
+
+// skew is how far AWS's clock and ours may be apart before a check complains.
+const skew = 2 * time.Minute
+
+// tagForm are the characters of tag values that AWS takes everywhere.
+var tagForm = regexp.MustCompile(`[^A-Za-z0-9_.:/=+@ -]`)
+
+// tagValue makes a tag's value of any text: at most 256 of the characters above.
+func tagValue(text string) string {
+	v := tagForm.ReplaceAllString(text, "_")
+	return v[:min(len(v), 256)]
+}

@@ -1,0 +1,198 @@
+package aws
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// maxPolicy is STS's limit for the session policy, in characters; ours are ASCII.
+// A longer one is never sent: it makes a RADOS Gateway crash.
+const maxPolicy = 2048
+
+// policyVersion is the one that knows policy variables, which literal needs.
+const policyVersion = "2012-10-17"
+
+// conditions are IAM's: operator to key to values.
+type conditions map[string]map[string]many
+
+// many is a list that IAM also takes as one string, which is shorter.
+type many []string
+
+// MarshalJSON implements json.Marshaler.
+func (m many) MarshalJSON() ([]byte, error) {
+	if len(m) == 1 {
+		return compact(m[0])
+	}
+	return compact([]string(m))
+}
+
+// permission is what one Allow says, before Allows that can are put together.
+type permission struct {
+	actions   []string
+	resources []string
+	when      conditions
+}
+
+// literal is text that IAM takes for itself alone, in Resource and in Condition:
+// its wildcards and the sign that starts a variable are written as variables.
+func literal(text string) string {
+	return escapes.Replace(text)
+}
+
+var escapes = strings.NewReplacer("*", "${*}", "?", "${?}", "$", "${$}")
+
+// compile makes the session policy of a set: it allows exactly that, until then.
+func (d *Driver) compile(set scopes.Set, partition string, until time.Time) (string, error) {
+	if set.Empty() {
+		return "", fmt.Errorf("%w: no scope", provider.ErrUnsupported)
+	}
+	var ps []permission
+	lists := listings{}
+	for _, s := range set.Scopes() {
+		if s.Provider() != d.cfg.Name {
+			return "", fmt.Errorf("%w: %s is of another provider", provider.ErrUnsupported, s)
+		}
+		p, err := d.permissionsOf(s, partition, lists)
+		if err != nil {
+			return "", err
+		}
+		ps = append(ps, p...)
+	}
+	text, err := d.render(join(append(ps, lists.permissions(partition)...)), until)
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxPolicy {
+		return "", fmt.Errorf("%w: together the scopes make a session policy of %d characters, and AWS takes %d: ask for fewer at once, or for one that ends in /**",
+			provider.ErrUnsupported, len(text), maxPolicy)
+	}
+	return text, nil
+}
+
+func (d *Driver) permissionsOf(s scopes.Scope, partition string, lists listings) ([]permission, error) {
+	if s.Action() == scopes.Any {
+		return nil, fmt.Errorf("%w: %s: name the actions: * would take in those of later configurations", provider.ErrUnsupported, s)
+	}
+	if slices.Contains(s3Actions, s.Action()) {
+		return d.s3Permissions(s, partition, lists)
+	}
+	return d.statementPermissions(s)
+}
+
+// join puts permissions together whose product says the same and no more: first
+// all actions of one resource, then all resources with the same actions.
+func join(ps []permission) []permission {
+	type target struct{ when, resource string }
+	actions := map[target]map[string]bool{}
+	whens := map[string]conditions{}
+	for _, p := range ps {
+		key := mustCompact(p.when)
+		whens[key] = p.when
+		for _, r := range p.resources {
+			t := target{key, r}
+			if actions[t] == nil {
+				actions[t] = map[string]bool{}
+			}
+			for _, a := range p.actions {
+				actions[t][a] = true
+			}
+		}
+	}
+	type group struct{ when, actions string }
+	groups := map[group][]string{}
+	for t, as := range actions {
+		g := group{t.when, strings.Join(slices.Sorted(maps.Keys(as)), " ")}
+		groups[g] = append(groups[g], t.resource)
+	}
+	var out []permission
+	for _, g := range slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
+		return strings.Compare(a.actions+"\n"+a.when, b.actions+"\n"+b.when)
+	}) {
+		out = append(out, permission{strings.Fields(g.actions), slices.Sorted(slices.Values(groups[g])), whens[g.when]})
+	}
+	return out
+}
+
+// allow is a statement as IAM reads it.
+type allow struct {
+	Effect    string
+	Action    many
+	Resource  many
+	Condition conditions
+}
+
+type policyDocument struct {
+	Version   string
+	Statement []allow
+}
+
+// render writes a policy without a byte to spare. Every Allow ends by itself and
+// carries the binding.
+func (d *Driver) render(ps []permission, until time.Time) (string, error) {
+	doc := policyDocument{Version: policyVersion}
+	end := conditions{"DateLessThan": {"aws:CurrentTime": {until.UTC().Format(time.RFC3339)}}}
+	for _, p := range ps {
+		if i := slices.IndexFunc(p.actions, forbidden); i >= 0 {
+			return "", fmt.Errorf("a session policy never allows %s", p.actions[i])
+		}
+		when, err := merge(end, d.binding, p.when)
+		if err != nil {
+			return "", err
+		}
+		doc.Statement = append(doc.Statement, allow{"Allow", p.actions, p.resources, when})
+	}
+	b, err := compact(doc)
+	return string(b), err
+}
+
+// denyAll is the policy of a session that proves that a role can be assumed.
+const denyAll = `{"Version":"` + policyVersion + `","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}`
+
+// merge requires all of several conditions. The same key under the same operator
+// twice would mean "one of", so it is an error.
+func merge(all ...conditions) (conditions, error) {
+	out := conditions{}
+	for _, c := range all {
+		for op, keys := range c {
+			if out[op] == nil {
+				out[op] = map[string]many{}
+			}
+			for key, values := range keys {
+				if out[op][key] != nil {
+					return nil, errors.New("two conditions on " + key + " cannot be required at once")
+				}
+				out[op][key] = values
+			}
+		}
+	}
+	return out, nil
+}
+
+// compact is JSON without spaces and without escapes that only HTML needs.
+func compact(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// mustCompact is compact of what is made of strings alone.
+func mustCompact(v any) string {
+	b, err := compact(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,332 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"ebb/broker/provider"
+	"ebb/broker/provider/providertest"
+	"ebb/scopes"
+)
+
+// gateway is a real STS, IAM and S3: Ceph's RADOS Gateway. EBB_TEST_RGW is its
+// URL with the key of a user that may manage roles: http://KEY:SECRET@host:port.
+type gateway struct {
+	t                  testing.TB
+	endpoint, key, sec string
+	iam                *iam.Client
+	role, bucket       string
+}
+
+func newGateway(t testing.TB) *gateway {
+	t.Helper()
+	addr := os.Getenv("EBB_TEST_RGW")
+	if addr == "" {
+		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "rgw") {
+			t.Fatal("EBB_TEST_REQUIRE lists rgw: set EBB_TEST_RGW to http://KEY:SECRET@host:port")
+		}
+		t.Skip("set EBB_TEST_RGW=http://KEY:SECRET@host:port to run this")
+	}
+	u, err := url.Parse(addr)
+	if err != nil || u.User == nil {
+		t.Fatal("EBB_TEST_RGW is not http://KEY:SECRET@host:port")
+	}
+	sec, _ := u.User.Password()
+	g := &gateway{t: t, endpoint: u.Scheme + "://" + u.Host, key: u.User.Username(), sec: sec}
+	name := fmt.Sprintf("ebb-%d", time.Now().UnixNano())
+	g.bucket = name
+	g.iam = iam.NewFromConfig(g.sdk(credentials.NewStaticCredentialsProvider(g.key, g.sec, "")))
+	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/broker"]},"Action":["sts:AssumeRole"]}]}`
+	base := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::*"]}]}`
+	_, err = g.iam.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})
+	g.did(err)
+	_, err = g.iam.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: sdk.String("base"), PolicyDocument: &base})
+	g.did(err)
+	g.role = "arn:aws:iam:::role/" + name
+	// The bucket is the role's own tenant's: its owner is the broker's user.
+	own := g.s3(credentials.NewStaticCredentialsProvider(g.key, g.sec, ""))
+	_, err = own.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &g.bucket})
+	g.did(err)
+	for _, key := range []string{"in/a.csv", "in/b.csv", "inside", "final/old"} {
+		g.must(g.put(t.Context(), own, key, ""))
+	}
+	return g
+}
+
+func (g *gateway) must(err error) {
+	g.t.Helper()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// did accepts that a call finds its own work done: the gateway ends some answers
+// early, and the call was made again.
+func (g *gateway) did(err error) {
+	g.t.Helper()
+	if r, ok := replyOf(err); ok && (r.status == http.StatusConflict || r.status == http.StatusNotFound) {
+		return
+	}
+	g.must(err)
+}
+
+func (g *gateway) sdk(c sdk.CredentialsProvider) sdk.Config {
+	return sdk.Config{Region: "us-east-1", BaseEndpoint: &g.endpoint, Credentials: c, HTTPClient: &http.Client{Timeout: 20 * time.Second},
+		Retryer: func() sdk.Retryer { return newRetryer(20 * time.Second) }}
+}
+
+func (g *gateway) s3(c sdk.CredentialsProvider) *s3.Client {
+	return s3.NewFromConfig(g.sdk(c), func(o *s3.Options) {
+		o.UsePathStyle, o.RequestChecksumCalculation, o.ResponseChecksumValidation = true, sdk.RequestChecksumCalculationWhenRequired, sdk.ResponseChecksumValidationWhenRequired
+	})
+}
+
+// as is S3 with a minted credential.
+func (g *gateway) as(c provider.Credential) *s3.Client {
+	p := documentOf(g.t, c)
+	return g.s3(credentials.NewStaticCredentialsProvider(p.AccessKeyId, p.SecretAccessKey, p.SessionToken))
+}
+
+func (g *gateway) get(ctx context.Context, c *s3.Client, key string) error {
+	out, err := c.GetObject(ctx, &s3.GetObjectInput{Bucket: &g.bucket, Key: &key})
+	if err == nil {
+		_, err = io.Copy(io.Discard, out.Body)
+		err = errors.Join(err, out.Body.Close())
+	}
+	return err
+}
+
+func (g *gateway) put(ctx context.Context, c *s3.Client, key, from string) (err error) {
+	if from != "" {
+		_, err = c.CopyObject(ctx, &s3.CopyObjectInput{Bucket: &g.bucket, Key: &key, CopySource: &from})
+	} else {
+		_, err = c.PutObject(ctx, &s3.PutObjectInput{Bucket: &g.bucket, Key: &key, Body: strings.NewReader("x")})
+	}
+	return err
+}
+
+func (g *gateway) list(ctx context.Context, c *s3.Client, prefix string) error {
+	_, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &g.bucket, Prefix: &prefix})
+	return err
+}
+
+func (g *gateway) del(ctx context.Context, c *s3.Client, key string) error {
+	_, err := c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &g.bucket, Key: &key})
+	return err
+}
+
+// allowed reports whether a call was allowed, and fails on anything else.
+func (g *gateway) allowed(err error) bool {
+	g.t.Helper()
+	if err == nil {
+		return true
+	}
+	if r, ok := replyOf(err); !ok || r.status != http.StatusForbidden {
+		g.t.Errorf("neither allowed nor denied: %v", err)
+	}
+	return false
+}
+
+func (g *gateway) config() Config {
+	return Config{
+		Name: "s3", Flavor: "rgw", Region: "us-east-1", Endpoint: g.endpoint, AccessKeyFile: secretFile(g.t, g.key), SecretKeyFile: secretFile(g.t, g.sec),
+		Roles: []Role{{Scopes: []string{"s3:**:*"}, ARNs: []string{g.role}}},
+		Areas: []Area{
+			{Prefix: g.bucket + "/in", Actions: []string{"read", "list"}},
+			{Prefix: g.bucket + "/quarantine", Actions: []string{"write"}},
+			{Prefix: g.bucket + "/final", Actions: []string{"promote"}, From: g.bucket + "/quarantine"},
+		},
+	}
+}
+
+func (g *gateway) grants(set string) *grants {
+	gs := newGrants(time.Now)
+	gs.set = strings.ReplaceAll(set, "BUCKET", g.bucket)
+	// Names of sessions are unique on the gateway too, whoever ran before.
+	gs.n.Store(time.Now().UnixNano())
+	return gs
+}
+
+const inputs = "s3:BUCKET/in/**:read s3:BUCKET/in/**:list s3:BUCKET/quarantine/t1/**:write"
+
+func TestGatewayConformance(t *testing.T) {
+	g := newGateway(t)
+	gs := g.grants(inputs)
+	providertest.Run(t, providertest.Subject{Driver: driver(t, g.config()), Grant: gs.next, Unsupported: "s3:b/*:read",
+		Alive: func(ctx context.Context, c provider.Credential) (bool, error) {
+			return g.allowed(g.get(ctx, g.as(c), "in/a.csv")), nil
+		}})
+}
+
+func TestGatewayEnforcesTheScopes(t *testing.T) {
+	g := newGateway(t)
+	d := driver(t, g.config())
+	mint := func(set string) *s3.Client {
+		c, err := d.Mint(t.Context(), g.grants(set).next())
+		g.must(err)
+		return g.as(c)
+	}
+	work, promote := mint(inputs), mint("s3:BUCKET/final/t1/**:promote")
+	ctx := t.Context()
+	g.must(g.put(ctx, work, "quarantine/t1/r.csv", "")) // what is promoted below
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"read an input":           {g.get(ctx, work, "in/a.csv"), true},
+		"read beside":             {g.get(ctx, work, "inside"), false},
+		"read final":              {g.get(ctx, work, "final/old"), false},
+		"list inputs":             {g.list(ctx, work, "in/"), true},
+		"list a part of inputs":   {g.list(ctx, work, "in/a"), true},
+		"list beside":             {g.list(ctx, work, "in"), false},
+		"list all":                {g.list(ctx, work, ""), false},
+		"write an input":          {g.put(ctx, work, "in/a.csv", ""), false},
+		"delete an input":         {g.del(ctx, work, "in/a.csv"), false},
+		"read back":               {g.get(ctx, work, "quarantine/t1/r.csv"), false},
+		"delete what was written": {g.del(ctx, work, "quarantine/t1/r.csv"), false},
+		"write for another task":  {g.put(ctx, work, "quarantine/t2/r.csv", ""), false},
+		"write to final":          {g.put(ctx, work, "final/t1/r.csv", ""), false},
+		"copy to final":           {g.put(ctx, work, "final/t1/r.csv", g.bucket+"/in/a.csv"), false},
+		"promote":                 {g.put(ctx, promote, "final/t1/r.csv", g.bucket+"/quarantine/t1/r.csv"), true},
+		"promote with a slash":    {g.put(ctx, promote, "final/t1/r2.csv", "/"+g.bucket+"/quarantine/t1/r.csv"), true},
+		"promote an upload":       {g.put(ctx, promote, "final/t1/r.csv", ""), false},
+		"promote an input":        {g.put(ctx, promote, "final/t1/r.csv", g.bucket+"/in/a.csv"), false},
+		"promote for another":     {g.put(ctx, promote, "final/t2/r.csv", g.bucket+"/quarantine/t1/r.csv"), false},
+		"promote backwards":       {g.put(ctx, promote, "quarantine/t1/x", g.bucket+"/quarantine/t1/r.csv"), false},
+	} {
+		if got := g.allowed(c.err); got != c.want {
+			t.Errorf("%s: allowed %v", name, got)
+		}
+	}
+}
+
+func TestGatewayRevokesOneLease(t *testing.T) {
+	g := newGateway(t)
+	d, gs := driver(t, g.config()), g.grants(inputs)
+	ls := mintAll(t, d, gs, 3, "tsk_1")
+	alive := func(l lease) bool { return g.allowed(g.get(t.Context(), g.as(l.Credential), "in/a.csv")) }
+	if !alive(ls[0]) || !alive(ls[1]) || !alive(ls[2]) {
+		t.Fatal("not alive to begin with")
+	}
+	start := time.Now()
+	g.must(d.Revoke(t.Context(), gs.target(ls[0].Grant, ls[0].Credential)))
+	t.Logf("revoking took %s", time.Since(start))
+	if alive(ls[0]) || !alive(ls[1]) || !alive(ls[2]) {
+		t.Errorf("alive: %v, neighbours %v %v", alive(ls[0]), alive(ls[1]), alive(ls[2]))
+	}
+	if isAlive, err := d.Probe(t.Context(), gs.target(ls[1].Grant, ls[1].Credential)); err != nil || !isAlive {
+		t.Errorf("Probe of a neighbour: %v %v", isAlive, err)
+	}
+	// An intent whose outcome nobody knows: the handle was saved, no more.
+	tg := gs.target(ls[1].Grant, provider.Credential{})
+	g.must(d.Revoke(t.Context(), tg))
+	if alive(ls[1]) || !alive(ls[2]) {
+		t.Error("the saved handle does not revoke its lease, or more than that")
+	}
+	late := cutoff{before: time.Now().Add(time.Second).Unix(), until: time.Now().Add(time.Hour).Unix()}
+	doc := newDenials()
+	doc.role = late
+	g.must(d.aws.write(t.Context(), g.role, doc.String()))
+	if alive(ls[2]) {
+		t.Error("a cutoff by the time of issue does not hold")
+	}
+	_, err := g.iam.DeleteRolePolicy(t.Context(), &iam.DeleteRolePolicyInput{RoleName: sdk.String(roleName(g.role)), PolicyName: sdk.String(denyPolicy)})
+	g.did(err)
+	if !alive(ls[2]) {
+		t.Error("the deny was not what denied")
+	}
+}
+
+func TestGatewayRevokesManyInFewWrites(t *testing.T) {
+	g := newGateway(t)
+	d, gs := driver(t, g.config()), g.grants(inputs)
+	ls, keep := mintAll(t, d, gs, 120, "tsk_1"), mintAll(t, d, gs, 3, "tsk_2")
+	start := time.Now()
+	revokeAll(t, d, gs, ls)
+	t.Logf("120 revocations took %s", time.Since(start))
+	for i, l := range append(slices.Clone(ls[:5]), keep...) {
+		if got := g.allowed(g.get(t.Context(), g.as(l.Credential), "in/a.csv")); got != (i >= 5) {
+			t.Errorf("lease %d: alive %v", i, got)
+		}
+	}
+}
+
+// STS's least is 900 s. The lease ends after three.
+func TestGatewayEndsALeaseBelowSTSFloor(t *testing.T) {
+	g := newGateway(t)
+	d, gs := driver(t, g.config()), g.grants(inputs)
+	gs.ttl = 4 * time.Second
+	gr := gs.next()
+	c, err := d.Mint(t.Context(), gr)
+	g.must(err)
+	use := g.as(c)
+	if !g.allowed(g.get(t.Context(), use, "in/a.csv")) {
+		t.Error("not alive to begin with")
+	}
+	for end := gr.ExpiresAt.Add(10 * time.Second); g.get(t.Context(), use, "in/a.csv") == nil; {
+		if time.Now().After(end) {
+			t.Fatal("alive ten seconds after its end")
+		}
+	}
+	if early := time.Until(gr.ExpiresAt); early > 0 {
+		t.Errorf("dead %s before its end", early)
+	}
+}
+
+func TestGatewaySetup(t *testing.T) {
+	g := newGateway(t)
+	d := driver(t, g.config())
+	if fs := d.CheckSetup(t.Context()); len(fs) != 0 {
+		t.Errorf("%+v", fs)
+	}
+	_, err := g.iam.DeleteRolePolicy(t.Context(), &iam.DeleteRolePolicyInput{RoleName: sdk.String(roleName(g.role)), PolicyName: sdk.String("base")})
+	g.did(err)
+	_, err = g.iam.DeleteRolePolicy(t.Context(), &iam.DeleteRolePolicyInput{RoleName: sdk.String(roleName(g.role)), PolicyName: sdk.String(denyPolicy)})
+	g.did(err)
+	ls := mintAll(t, d, g.grants(inputs), 1, "tsk_1")
+	_, err = g.iam.DeleteRole(t.Context(), &iam.DeleteRoleInput{RoleName: sdk.String(roleName(g.role))})
+	g.did(err)
+	gs := g.grants(inputs)
+	if _, err := d.Mint(t.Context(), gs.next()); !errors.Is(err, provider.ErrRefused) {
+		t.Errorf("Mint with a role that is deleted: %v", err)
+	}
+	if err := d.Revoke(t.Context(), gs.target(ls[0].Grant, ls[0].Credential)); err != nil {
+		t.Errorf("Revoke with a role that is deleted: %v", err)
+	}
+	if fs := d.CheckSetup(t.Context()); len(fs) != 1 || !fs[0].Fatal {
+		t.Errorf("%+v", fs)
+	}
+}
+
+// What would crash the gateway is never sent, and 300 mints in a row all come
+// whole: one answer of 300 ends early there.
+func TestGatewayMintsThreeHundred(t *testing.T) {
+	g := newGateway(t)
+	d, gs := driver(t, g.config()), g.grants(inputs)
+	long := gs.next()
+	var set []string
+	for i := range scopes.MaxScopes {
+		set = append(set, fmt.Sprintf("s3:%s/a-prefix-that-is-long/%02d/**:read", g.bucket, i))
+	}
+	long.Scopes = scopes.MustParseSet(strings.Join(set, " "))
+	if _, err := d.Mint(t.Context(), long); !errors.Is(err, provider.ErrRefused) {
+		t.Errorf("a policy that is too long: %v", err)
+	}
+	start := time.Now()
+	mintAll(t, d, gs, 300, "tsk_1")
+	t.Logf("300 mints took %s", time.Since(start))
+}

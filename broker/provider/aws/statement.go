@@ -1,0 +1,192 @@
+package aws
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// statement is a Statement, checked.
+type statement struct {
+	Statement
+	serves scopes.Scope
+	depth  int  // segments of Resource before **
+	rest   bool // Resource ends in **
+}
+
+var (
+	iamAction   = regexp.MustCompile(`^([a-z0-9-]{1,64}):([A-Za-z0-9*?]{1,128})$`)
+	operator    = regexp.MustCompile(`^(ForAllValues:|ForAnyValue:)?[A-Za-z]{3,40}$`)
+	conditionOn = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}:[\x21\x23-\x5b\x5d-\x7e]{1,128}$`)
+	printable   = regexp.MustCompile(`^[\x20-\x7e]{1,512}$`)
+
+	placeholder = regexp.MustCompile(`\{([0-9]{1,2}|rest)\}`)
+	// Two that could run into each other would let two scopes name one resource:
+	// no segment holds "/" or ":".
+	adjacent = regexp.MustCompile(`\{(?:[0-9]{1,2}|rest)\}[^/:]*\{(?:[0-9]{1,2}|rest)\}`)
+	variable = regexp.MustCompile(`\$\{(?:[0-9]{1,2}|rest)\}`)
+)
+
+// identities are services that hand out identities or change what one may do: a
+// session that could use them would not end with its lease.
+var identities = []string{"iam", "sts", "rolesanywhere", "sso", "sso-admin", "sso-directory", "sso-oauth", "identitystore", "organizations", "signin", "account"}
+
+// reservedKeys are conditions that the driver itself sets.
+var reservedKeys = []string{"aws:currenttime", "aws:sourceip", "aws:sourcevpce"}
+
+// forbidden reports whether an action of IAM's must not be in a session policy. A
+// service is never a pattern, so what is read here is what IAM compares.
+func forbidden(action string) bool {
+	m := iamAction.FindStringSubmatch(action)
+	return m == nil || slices.Contains(identities, m[1])
+}
+
+func (c Config) readStatements(ps *problems) []statement {
+	var out []statement
+	for i, st := range c.Statements {
+		one := statement{Statement: st}
+		bad := func(format string, a ...any) {
+			ps.add("statements[%d]: %w", i, fmt.Errorf(format, a...))
+		}
+		if slices.Contains(s3Actions, st.Action) || st.Action == scopes.Any {
+			bad("action: %q is taken: name it after the service, like table-read", st.Action)
+		}
+		var err error
+		if one.serves, err = scopes.New(c.Name, st.Resource, st.Action); err != nil {
+			bad("action and resource: %w", err)
+			continue
+		}
+		segments := one.serves.Segments()
+		if one.depth = len(segments); segments[one.depth-1] == scopes.Rest {
+			one.depth, one.rest = one.depth-1, true
+		}
+		for _, a := range st.Allow {
+			if forbidden(a) {
+				bad("allow: %q is not service:Action, or of a service that hands out identities", a)
+			}
+		}
+		if len(st.Allow) == 0 || len(st.On) == 0 {
+			bad("allow and on: name at least one action and one resource")
+		}
+		one.checkConditions(bad)
+		one.checkTemplates(segments, bad)
+		for j, other := range out {
+			if one.serves.Overlaps(other.serves) {
+				bad("serves the same scopes as statements[%d]", j)
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func (st statement) checkConditions(bad func(string, ...any)) {
+	for op, keys := range st.When {
+		if !operator.MatchString(op) {
+			bad("when: %q is not an operator of IAM", op)
+		}
+		for key, values := range keys {
+			if !conditionOn.MatchString(key) || slices.Contains(reservedKeys, strings.ToLower(key)) {
+				bad("when: %q is not a condition key, or one that ebb itself sets", key)
+			}
+			if len(values) == 0 {
+				bad("when: %s has no value", key)
+			}
+		}
+	}
+}
+
+// checkTemplates asks every resource to say which of the scope's resources it is:
+// otherwise two scopes that differ would permit the same.
+func (st statement) checkTemplates(segments []string, bad func(string, ...any)) {
+	var values []string
+	for _, keys := range st.When {
+		for _, vs := range keys {
+			values = append(values, vs...)
+		}
+	}
+	for _, text := range slices.Concat(st.On, values) {
+		if !printable.MatchString(text) || adjacent.MatchString(text) || variable.MatchString(text) {
+			bad("%q: must be printable ASCII, with / or : between two placeholders and no $ before one", text)
+		}
+		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+			n, err := strconv.Atoi(m[1])
+			if err == nil && (n < 1 || n > st.depth) || m[1] == "rest" && !st.rest {
+				bad("%q: the resource %s has no %s", text, st.Resource, m[0])
+			}
+		}
+	}
+	for i, segment := range segments {
+		if segment != scopes.Any && segment != scopes.Rest {
+			continue
+		}
+		name := "{" + strconv.Itoa(i+1) + "}"
+		if segment == scopes.Rest {
+			name = "{rest}"
+		}
+		has := func(text string) bool { return strings.Contains(text, name) }
+		for _, text := range st.On {
+			if !has(text) && !slices.ContainsFunc(values, has) {
+				bad("on: %q must hold %s, or a condition must: otherwise all of %s would permit the same", text, name, st.Resource)
+			}
+		}
+	}
+}
+
+func (d *Driver) statementPermissions(s scopes.Scope) ([]permission, error) {
+	for _, st := range d.statements {
+		if st.serves.Covers(s) {
+			return st.permission(s)
+		}
+	}
+	return nil, fmt.Errorf("%w: %s: neither an action of S3 (%s) nor a configured statement for this resource",
+		provider.ErrUnsupported, s, strings.Join(s3Actions, ", "))
+}
+
+func (st statement) permission(s scopes.Scope) ([]permission, error) {
+	segments := s.Segments()
+	deep := segments[len(segments)-1] == scopes.Rest
+	if deep {
+		segments = segments[:len(segments)-1]
+	}
+	if slices.Contains(segments, scopes.Any) || deep && len(segments) < st.depth {
+		return nil, fmt.Errorf("%w: %s: AWS has no pattern that ends at a slash: name the resource", provider.ErrUnsupported, s)
+	}
+	fill := func(text string) string {
+		return placeholder.ReplaceAllStringFunc(text, func(hole string) string {
+			n, err := strconv.Atoi(hole[1 : len(hole)-1])
+			if err == nil {
+				return literal(segments[n-1])
+			}
+			rest := literal(strings.Join(segments[st.depth:], "/"))
+			if !deep {
+				return rest
+			}
+			if rest != "" {
+				rest += "/"
+			}
+			return rest + "*"
+		})
+	}
+	p := permission{actions: st.Allow}
+	for _, on := range st.On {
+		p.resources = append(p.resources, fill(on))
+	}
+	if len(st.When) > 0 {
+		p.when = conditions{}
+	}
+	for op, keys := range st.When {
+		p.when[op] = map[string]many{}
+		for key, values := range keys {
+			for _, v := range values {
+				p.when[op][key] = append(p.when[op][key], fill(v))
+			}
+		}
+	}
+	return []permission{p}, nil
+}

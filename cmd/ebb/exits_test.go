@@ -35,6 +35,7 @@ var exits = map[string][]string{
 		"broker/provider/aws/client.go",    // ebb's own key, to sign with
 		"broker/provider/aws/handle.go",    // handles
 		"broker/provider/postgres/",        // the broker's password, into the connection; handles
+		"broker/provider/gcp/",             // the broker's key and login, and a token that is exchanged
 		"broker/provider/kubernetes/",      // the broker's login, into the request; handles
 		"broker/provider/vault/",           // handles
 		"broker/vaultapi/",                 // the login at Vault, and tokens of leases

@@ -9,6 +9,7 @@ import (
 
 	"ebb/broker/provider"
 	"ebb/broker/provider/aws"
+	"ebb/broker/provider/gcp"
 	"ebb/broker/provider/github"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/provider/kubernetes"
@@ -47,6 +48,7 @@ var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
 	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
 	}),
+	"gcp":        kind(func(e Env, c gcp.Config) (provider.Driver, error) { return gcp.New(e.Name, c, e.Now) }),
 	"kubernetes": kind(func(e Env, c kubernetes.Config) (provider.Driver, error) { return kubernetes.New(e.Name, c, e.Now) }),
 	"oauth":      kind(func(e Env, c oauth.Config) (provider.Driver, error) { return oauth.New(e.Name, c, e.Safe, e.Now) }),
 	"vault":      kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),

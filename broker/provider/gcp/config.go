@@ -1,0 +1,193 @@
+package gcp
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ebb/scopes"
+)
+
+// Config is the config part of a provider of this kind.
+type Config struct {
+	// KeyFile is the JSON key of the broker's own service account, mode 0600.
+	KeyFile string `json:"key_file,omitempty"`
+	// Metadata: the broker is the service account of the machine or pod it runs on.
+	// Exactly one of the two is required.
+	Metadata bool `json:"metadata,omitempty"`
+	// Buckets maps buckets of Cloud Storage to what may be asked for in them. The
+	// resource of a scope is <bucket>/<object>, <bucket>/<prefix>/** or <bucket>/**.
+	Buckets map[string]Bucket `json:"buckets,omitempty"`
+	// Grants maps other resources to their actions. Such a token is not narrowed:
+	// it may do all that its account may, within its OAuth scopes.
+	Grants map[string]map[string]Account `json:"grants,omitempty"`
+	// MaxLifetime of a token: 1m to 12h, whole seconds; "" = 1h, which is what Google
+	// allows without an organization policy.
+	MaxLifetime string `json:"max_lifetime,omitempty"`
+	// Endpoints replace Google's own, for Private Service Connect.
+	Endpoints Endpoints `json:"endpoints"`
+	// Timeout of one call; 0 = 10 s.
+	Timeout time.Duration `json:"-"`
+}
+
+// Bucket says how tokens for a bucket are made.
+type Bucket struct {
+	ServiceAccount string            `json:"service_account"`
+	Actions        map[string]Action `json:"actions"`
+}
+
+// Action is what a token may do with objects.
+type Action struct {
+	Role string `json:"role"` // roles/storage.objectViewer: the most that it may do
+	// List: the role's right to list is given, for the prefix that was asked for.
+	List bool `json:"list,omitempty"`
+}
+
+// Account is a service account and the OAuth scopes of its tokens.
+type Account struct {
+	ServiceAccount string   `json:"service_account"`
+	Scopes         []string `json:"scopes"`
+}
+
+// Endpoints are base URLs without a path.
+type Endpoints struct {
+	OAuth          string `json:"oauth,omitempty"`          // https://oauth2.googleapis.com
+	IAMCredentials string `json:"iamcredentials,omitempty"` // https://iamcredentials.googleapis.com
+	STS            string `json:"sts,omitempty"`            // https://sts.googleapis.com
+	IAM            string `json:"iam,omitempty"`            // https://iam.googleapis.com
+	Metadata       string `json:"metadata,omitempty"`       // http://metadata.google.internal
+}
+
+var (
+	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
+	// One segment of a path: an address, or the numeric id.
+	accountForm = regexp.MustCompile(`^([0-9]{5,32}|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?@[a-z0-9.-]{1,128}\.gserviceaccount\.com)$`)
+	bucketForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
+	roleForm    = regexp.MustCompile(`^((projects|organizations)/[A-Za-z0-9:._-]{1,64}/)?roles/[A-Za-z0-9_.]{1,64}$`)
+	oauthForm   = regexp.MustCompile(`^https://www\.googleapis\.com/auth/[a-z0-9._-]{1,100}$`)
+)
+
+const maxOAuthScopes = 20
+
+// check reports all problems at once and fills in what was left out; name is the
+// provider's.
+func (c *Config) check(name string) (maxLife time.Duration, err error) {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	if (c.KeyFile != "") == c.Metadata {
+		bad("key_file or metadata: name the broker's own login, and only one")
+	}
+	if c.KeyFile != "" {
+		if _, err := readKey(c.KeyFile); err != nil {
+			bad("key_file: %w", err)
+		}
+	}
+	maxLife = time.Hour
+	if c.MaxLifetime != "" {
+		if maxLife, err = time.ParseDuration(c.MaxLifetime); err != nil || maxLife < time.Minute || maxLife > 12*time.Hour || maxLife%time.Second != 0 {
+			bad("max_lifetime: %q is not 1m to 12h in whole seconds", c.MaxLifetime)
+		}
+	}
+	if len(c.Buckets)+len(c.Grants) == 0 {
+		bad("buckets, grants: name at least one resource and its actions")
+	}
+	c.checkBuckets(name, bad)
+	c.checkGrants(name, bad)
+	c.Endpoints.check(bad)
+	return maxLife, errors.Join(errs...)
+}
+
+func (c *Config) checkBuckets(name string, bad func(string, ...any)) {
+	for _, bucket := range slices.Sorted(maps.Keys(c.Buckets)) {
+		b, at := c.Buckets[bucket], "buckets."+bucket
+		if _, err := scopes.New(name, bucket, "x"); err != nil || !bucketForm.MatchString(bucket) {
+			bad("buckets: %q is not the name of a bucket", bucket)
+		}
+		if !accountForm.MatchString(b.ServiceAccount) {
+			bad("%s.service_account: %q is not the address of a service account", at, b.ServiceAccount)
+		}
+		if len(b.Actions) == 0 {
+			bad("%s.actions: name at least one action and its role", at)
+		}
+		for _, action := range slices.Sorted(maps.Keys(b.Actions)) {
+			if !actionForm.MatchString(action) {
+				bad("%s.actions: %q is not an action", at, action)
+			}
+			if role := b.Actions[action].Role; !roleForm.MatchString(role) {
+				bad("%s.actions.%s.role: %q is not a role, such as roles/storage.objectViewer", at, action, role)
+			}
+		}
+	}
+}
+
+func (c *Config) checkGrants(name string, bad func(string, ...any)) {
+	for _, res := range slices.Sorted(maps.Keys(c.Grants)) {
+		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
+			bad("grants: %q cannot be the resource of a scope", res)
+		}
+		first, _, _ := strings.Cut(res, "/")
+		if _, both := c.Buckets[first]; both {
+			bad("grants.%s: %q is a bucket, and its tokens are narrowed", res, first)
+		}
+		if len(c.Grants[res]) == 0 {
+			bad("grants.%s: name at least one action", res)
+		}
+		for _, action := range slices.Sorted(maps.Keys(c.Grants[res])) {
+			at, a := fmt.Sprintf("grants.%s.%s", res, action), c.Grants[res][action]
+			if !actionForm.MatchString(action) {
+				bad("%s: it is not an action", at)
+			}
+			if !accountForm.MatchString(a.ServiceAccount) {
+				bad("%s.service_account: %q is not the address of a service account", at, a.ServiceAccount)
+			}
+			if len(a.Scopes) == 0 || len(a.Scopes) > maxOAuthScopes || slices.ContainsFunc(a.Scopes, func(s string) bool { return !oauthForm.MatchString(s) }) {
+				bad("%s.scopes: name 1 to %d OAuth scopes, such as https://www.googleapis.com/auth/bigquery.readonly", at, maxOAuthScopes)
+			}
+		}
+	}
+}
+
+func (e *Endpoints) check(bad func(string, ...any)) {
+	for _, x := range []struct {
+		name, standard string
+		at             *string
+	}{
+		{"oauth", "https://oauth2.googleapis.com", &e.OAuth}, {"iamcredentials", "https://iamcredentials.googleapis.com", &e.IAMCredentials},
+		{"sts", "https://sts.googleapis.com", &e.STS}, {"iam", "https://iam.googleapis.com", &e.IAM}, {"metadata", "http://metadata.google.internal", &e.Metadata},
+	} {
+		if *x.at == "" {
+			*x.at = x.standard
+		}
+		u, err := url.Parse(*x.at)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+			bad("endpoints.%s: it is not https://host", x.name)
+			continue
+		}
+		// The metadata server has no certificate, and answers on the machine's own link.
+		local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1" ||
+			x.name == "metadata" && (u.Hostname() == "metadata.google.internal" || u.Hostname() == "169.254.169.254")
+		if u.Scheme != "https" && (u.Scheme != "http" || !local) {
+			bad("endpoints.%s: only https, or http on loopback", x.name)
+		}
+		*x.at = strings.TrimRight(*x.at, "/")
+	}
+}
+
+// accounts are all service accounts, sorted.
+func (c *Config) accounts() []string {
+	set := map[string]bool{}
+	for _, b := range c.Buckets {
+		set[b.ServiceAccount] = true
+	}
+	for _, actions := range c.Grants {
+		for _, a := range actions {
+			set[a.ServiceAccount] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}

@@ -83,9 +83,8 @@ type Target struct {
 	IssuedAt  time.Time //
 	ExpiresAt time.Time // of the lease
 	DiesAt    time.Time // zero = never by itself
-	// AcceptedAt is when Revoke succeeded; zero = it has not. A probe that can only
-	// see that the revocation was done, not that it holds everywhere, says "alive"
-	// until the bound has passed.
+	// AcceptedAt is when Revoke succeeded; zero = it has not, or nobody knows. Whoever
+	// sees only that a revocation was done needs it to know when it holds everywhere.
 	AcceptedAt time.Time
 	Now        time.Time // the broker's clock
 }

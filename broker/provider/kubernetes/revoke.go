@@ -89,9 +89,13 @@ func (d *Driver) drop(ctx context.Context, name string, h handle) bool {
 	return d.remove(ctx, name, h) == nil
 }
 
+// errEarly is what a probe says of a token whose Secret is gone, but not yet for as
+// long as an API server may remember that the token was good: nobody can tell.
+var errEarly = fmt.Errorf("kubernetes: the Secret is gone, and API servers may still remember the token: %w", errors.ErrUnsupported)
+
 // Probe implements provider.Prober: the server is asked for the Secret. That it is
 // gone proves the token dead only when every API server has forgotten that it was
-// good, so for the length of the bound it counts as alive.
+// good; before, the error wraps errors.ErrUnsupported.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	name, h, err := d.of(t)
 	if err != nil {
@@ -100,7 +104,10 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	if alive, err = d.exists(ctx, name, h); alive || err != nil {
 		return alive, err
 	}
-	return !t.AcceptedAt.IsZero() && t.Now.Before(t.AcceptedAt.Add(bound)), nil
+	if t.AcceptedAt.IsZero() || t.Now.Before(t.AcceptedAt.Add(bound)) {
+		return true, errEarly
+	}
+	return false, nil
 }
 
 // exists reports whether there is a Secret that tokens of the lease can hang on.

@@ -1,0 +1,168 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker/pace"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestBackoffGrowsBetweenItsBounds(t *testing.T) {
+	t.Parallel()
+	b := pace.Backoff{Min: time.Second, Max: 5 * time.Minute}
+	for failures, top := range map[int]time.Duration{1: 2 * time.Second, 2: 4 * time.Second, 8: 256 * time.Second, 9: 5 * time.Minute, 1000: 5 * time.Minute} {
+		if low, high := b.Wait(failures, 0), b.Wait(failures, 0.999999); low != time.Second || high > top || high < top-top/1000 {
+			t.Errorf("after %d failures from %s to %s, want 1s to %s", failures, low, high, top)
+		}
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	b := pace.Breaker{Failures: 3, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}
+	now := epoch
+	call := func(ok bool) {
+		t.Helper()
+		if !b.Try(now) {
+			t.Fatalf("no call at %s", now.Sub(epoch))
+		}
+		b.Done(ok, now, 0)
+	}
+	call(false)
+	call(false)
+	call(true) // not in a row
+	call(false)
+	call(false)
+	late := b.Try(now) // began before it opens
+	call(false)
+	if b.State(now) != pace.Open || b.Try(now) || b.Retry(now) != now.Add(time.Second) {
+		t.Fatalf("after three in a row: %v, again at %s", b.State(now), b.Retry(now))
+	}
+	b.Done(!late, now, 0.5) // and fails after it did: no news
+	if b.Retry(now) != now.Add(time.Second) {
+		t.Errorf("a call that ended late made the wait %s", b.Retry(now).Sub(now))
+	}
+	now = now.Add(time.Second)
+	if !b.Probing(now) || !b.Try(now) {
+		t.Fatal("nobody may find out")
+	}
+	if b.Try(now) || b.State(now) != pace.Open || !b.Retry(now).After(now) {
+		t.Error("two find out at one time")
+	}
+	b.Done(false, now, 0.999999)
+	if wait := b.Retry(now).Sub(now); wait < 3*time.Second || wait > 4*time.Second {
+		t.Errorf("the second wait is %s", wait)
+	}
+	now = now.Add(time.Minute)
+	call(true)
+	if b.State(now) != pace.Closed || !b.Retry(now).IsZero() {
+		t.Error("it answered, and is kept waiting")
+	}
+}
+
+func TestBreakerLetsOneFindOut(t *testing.T) {
+	t.Parallel()
+	b := pace.Breaker{Failures: 1, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}
+	b.Try(epoch)
+	b.Done(false, epoch, 0)
+	var in atomic.Int32
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			if b.Try(epoch.Add(time.Minute)) {
+				in.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if in.Load() != 1 {
+		t.Errorf("%d calls were let through", in.Load())
+	}
+}
+
+func enter(t *testing.T, g *pace.Gate, name string) func() {
+	t.Helper()
+	leave, err := g.Enter(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leave
+}
+
+func TestGateSharesItsPlaces(t *testing.T) {
+	t.Parallel()
+	g := pace.NewGate(4)
+	first, _ := enter(t, g, "a"), enter(t, g, "a")
+	over, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := g.Enter(over, "a"); !errors.Is(err, pace.ErrFull) {
+		t.Fatalf("a third of one name: %v", err)
+	}
+	enter(t, g, "b")
+	enter(t, g, "c")
+	in := make(chan func(), 1)
+	go func() { // waits for a place
+		leave, err := g.Enter(context.WithoutCancel(t.Context()), "d")
+		if err == nil {
+			in <- leave
+		}
+	}()
+	gaveUp, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := g.Enter(gaveUp, "e"); !errors.Is(err, pace.ErrFull) {
+		t.Errorf("who gave up got %v", err)
+	}
+	first()
+	first() // leaving twice is leaving once
+	select {
+	case leave := <-in:
+		leave()
+	case <-time.After(10 * time.Second):
+		t.Fatal("a place is free and nobody gets it")
+	}
+	enter(t, g, "f")
+	if _, err := g.Enter(gaveUp, "g"); !errors.Is(err, pace.ErrFull) {
+		t.Errorf("a fifth at one time: %v", err)
+	}
+}
+
+func TestGateNeverHoldsMoreThanItsPlaces(t *testing.T) {
+	t.Parallel()
+	g := pace.NewGate(3)
+	var now, most, full atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			for range 50 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				leave, err := g.Enter(ctx, string(rune('a'+i%8)))
+				cancel()
+				if err != nil {
+					full.Add(1)
+					continue
+				}
+				for n := now.Add(1); ; {
+					m := most.Load()
+					if n <= m || most.CompareAndSwap(m, n) {
+						break
+					}
+				}
+				now.Add(-1)
+				leave()
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > 3 || now.Load() != 0 {
+		t.Errorf("%d at one time, %d left", most.Load(), now.Load())
+	}
+	for _, name := range []string{"x", "y", "z"} {
+		enter(t, g, name)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -240,29 +239,6 @@ func (b *Broker) JWKS() []byte { return b.cfg.Keys.JWKS(b.now()) }
 
 // PolicyVersion names the policy set in force.
 func (b *Broker) PolicyVersion() string { return b.cfg.Policy.Current().Version() }
-
-// ProviderInfo describes a provider to clients.
-type ProviderInfo struct {
-	Name     string         `json:"name"`
-	Kind     string         `json:"kind"`
-	Resource string         `json:"resource"`
-	Class    provider.Class `json:"revocability"`
-}
-
-// ProviderInfos lists the providers by name.
-func (b *Broker) ProviderInfos() []ProviderInfo {
-	var out []ProviderInfo
-	for name, p := range b.cfg.Providers {
-		out = append(out, ProviderInfo{name, p.Kind, p.Resource, p.Driver.Traits().Revocability.Class})
-	}
-	slices.SortFunc(out, func(x, y ProviderInfo) int {
-		if x.Name < y.Name {
-			return -1
-		}
-		return 1
-	})
-	return out
-}
 
 // now is the broker's clock in the precision of the stores.
 func (b *Broker) now() time.Time {

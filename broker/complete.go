@@ -47,6 +47,11 @@ func (b *Broker) CompleteTaskWithin(ctx context.Context, who Principal, taskID s
 
 // StopTask ends a task for cause.
 func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason string) (Completion, error) {
+	return b.StopTaskWithin(ctx, who, taskID, reason, DefaultWait)
+}
+
+// StopTaskWithin is StopTask that waits up to wait for providers.
+func (b *Broker) StopTaskWithin(ctx context.Context, who Principal, taskID, reason string, wait time.Duration) (Completion, error) {
 	if reason == "" || utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Completion{}, E(Invalid, "reason must be 1 to 500 printable characters.", nil)
 	}
@@ -57,7 +62,7 @@ func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason str
 	if err != nil {
 		return Completion{}, err
 	}
-	return b.awaitDead(ctx, c, DefaultWait)
+	return b.awaitDead(ctx, c, wait)
 }
 
 // mineSoon is mine for what must work as far as it can while the journal is down

@@ -103,9 +103,14 @@ func (b *Broker) accounted(ctx context.Context, c Completion, changed bool) (Com
 			return c, unavailable(err)
 		}
 	}
-	c.Owed, err = each(ctx, func(ctx context.Context, p Page) ([]Lease, error) {
-		return b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: c.Task.ID, Upstream: true, State: LeaseRevoking, Now: b.now(), Page: p})
-	}, func(l Lease) string { return l.ID }, func(Lease) error { return nil })
+	r, err := b.receiptOf(ctx, c.Task)
+	if err != nil {
+		return c, unavailable(err)
+	}
+	c.Owed = r.States[string(LeaseRevoking)]
+	if r.Total > 0 {
+		c.Receipt, err = b.signReceipt(r)
+	}
 	if err != nil {
 		return c, unavailable(err)
 	}

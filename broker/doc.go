@@ -9,6 +9,7 @@
 //	task.go lease.go request.go service.go   the nouns; ids.go their ids
 //	errors.go   Kind, Error and the sentinels of the stores
 //	broker.go   Config, New, and the Broker that all of the below belong to
+//	providers.go  the providers as clients and operators see them
 //	open.go     a task before it ends: opened, seen alive, paused, resumed, tainted
 //	seal.go     Sealer: what keeps revocation handles unreadable at rest
 //	record.go   audit entries, and writing them
@@ -57,11 +58,13 @@
 //	lane.go           one lane a provider: claims what is due, never waits for others
 //	lane_work.go      one attempt at one lease: revoke, probe, wait, give up, settle
 //	complete_wait.go  the end of a task waits for its lanes
+//	proof.go          what is known of it, signed
 //	owed.go           sums of what is owed: metrics, readiness, what no record owes
 //	operate.go        a person's retry, and a person's word that nothing is owed
 //	reseal.go         handles under the newest sealing key
 //
-// Sub-package pace decides when a provider may be called.
+// Sub-package pace decides when a provider may be called, receipt is what a signed
+// receipt says.
 //
 // # What a crash can leave behind
 //

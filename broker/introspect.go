@@ -48,8 +48,8 @@ func (b *Broker) inactive() (Introspection, error) {
 	return Introspection{}, nil
 }
 
-// RevokeToken is RFC 7009: it ends one token, or withdraws the request behind a
-// deferral code. A token that is unknown, malformed or already dead is success;
+// RevokeToken is RFC 7009: it ends one token or, by its lease id, any credential, or
+// withdraws the request behind a deferral code. A token that is unknown, malformed or already dead is success;
 // a token of somebody else stays untouched, and the answer is the same.
 func (b *Broker) RevokeToken(ctx context.Context, r Revoker, token string) error {
 	sandbox, by, err := b.revoker(ctx, r)
@@ -58,6 +58,9 @@ func (b *Broker) RevokeToken(ctx context.Context, r Revoker, token string) error
 	}
 	if id, _, is := b.requestOfCode(token); is {
 		return b.withdrawOwn(ctx, id, sandbox, by)
+	}
+	if validID(leasePrefix, token) {
+		return b.endByID(ctx, token, sandbox, by)
 	}
 	t, err := b.verifyOwn(token, "")
 	if err != nil {
@@ -84,6 +87,20 @@ func (b *Broker) RevokeToken(ctx context.Context, r Revoker, token string) error
 		l = ls[0] // how it ended, if it did, stays as it is
 	}
 	_, err = b.endLease(ctx, l, by, "")
+	return err
+}
+
+// endByID ends a credential by its lease id: what a third party made is no token of
+// ours, and nothing here could recognise it.
+func (b *Broker) endByID(ctx context.Context, id, sandbox, by string) error {
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{id}, Now: b.now()})
+	if err != nil {
+		return unavailable(err)
+	}
+	if len(ls) == 0 || sandbox != "" && ls[0].Sandbox != sandbox {
+		return nil
+	}
+	_, err = b.endLease(ctx, ls[0], by, "")
 	return err
 }
 

@@ -115,7 +115,7 @@ type Token struct {
 	Details   []scopes.Detail // only when asked with them
 	LeaseID   string
 	RequestID string
-	Class     provider.Class // how it can be taken back; "" for tokens for the API
+	Class     provider.Class // how it can be taken back; "" for own tokens, which are refused at once
 	API       string         // scope of a token for the API: the roles; Scopes is then empty
 }
 

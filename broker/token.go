@@ -250,7 +250,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	}
 	out := Token{
 		Token: cred.Token, Type: cred.Type, ExpiresIn: Seconds(lease.ExpiresAt.Unix() - lease.IssuedAt.Unix()), Scopes: lease.Scopes,
-		LeaseID: lease.ID, RequestID: d.requestID, Class: lease.Class,
+		LeaseID: lease.ID, RequestID: d.requestID,
 	}
 	if w.details {
 		out.Details = scopes.DetailsOf(lease.Scopes)

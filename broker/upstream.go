@@ -15,6 +15,10 @@ import (
 	"ebb/broker/provider"
 )
 
+// MintTime bounds a token request that goes to a third party: its turn, the mint,
+// and what is done about one that failed.
+const MintTime = gateTime + mintTime + mintSlack + failTime + callTime
+
 const (
 	// mintTime bounds a mint at a third party, from its intent to the provider's
 	// answer.
@@ -72,6 +76,10 @@ func newUpstreams(c Config, m *metrics) map[string]*upstream {
 	}
 	return out
 }
+
+// Upstreams reports whether any provider is a third party, so that a token request
+// may take up to MintTime.
+func (b *Broker) Upstreams() bool { return len(b.upstreams) > 0 }
 
 // instanceOf names this installation at providers: replicas have the same issuer
 // and so the same name, others have another.

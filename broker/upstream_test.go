@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/broker/provider"
+	"ebb/broker/receipt"
 	"ebb/scopes"
 )
 
@@ -380,5 +382,67 @@ func TestUpstreamClientHangsUp(t *testing.T) {
 	}
 	if x.complete(t, s.Task.ID); len(x.up.Alive()) != 0 {
 		t.Error("alive after the end")
+	}
+}
+
+// The receipt of a task says of each credential what is known, verifies without the
+// broker, and holds no secret.
+func TestUpstreamReceipt(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true, Probes: true}})
+	s := x.Open(t, upSpec())
+	minted(t, s, "orders:eu/1:read")
+	_, _, err := x.Broker.Receipt(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+	kindOf(t, err, broker.Conflict)
+	for range 3 {
+		minted(t, s, "up:a:read")
+	}
+	x.up.OnCall(brokertest.OpRevoke, func(n int) brokertest.Fault {
+		if n == 0 {
+			return brokertest.Error500
+		}
+		return ""
+	})
+	c := x.closed(t, s.Task.ID)
+	set, err := jose.ParseJWKS(x.Broker.JWKS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := receipt.Verify(c.Receipt, set, x.Issuer, x.Clock.Now())
+	if err != nil || r.Complete || r.Total != 3 || r.Live != 4 || r.Task != s.Task.ID || c.Owed != r.States["revoking"] {
+		t.Fatalf("at once: %+v (%v)", r, err)
+	}
+	x.turn(t, time.Minute, "settled", func() bool {
+		r, _, err := x.Broker.Receipt(t.Context(), x.who(brokertest.Auditor), s.Task.ID)
+		return err == nil && r.Complete
+	})
+	_, jws, err := x.Broker.Receipt(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err = receipt.Verify(jws, set, x.Issuer, x.Clock.Now())
+	if err != nil || !r.Complete || r.Live != 4 || r.Rest != nil {
+		t.Fatalf("at last: %+v (%v)", r, err)
+	}
+	failed := 0
+	for _, cr := range r.Credentials {
+		failed += cr.Attempts
+		if cr.Proof != "probed" || cr.DeadAt.Before(cr.RevokedAt) || cr.ProbedAt.IsZero() || cr.Class != "instant" {
+			t.Errorf("credential %+v", cr)
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d attempts failed", failed)
+	}
+	p, err := jose.Parse(jws, jose.Limits{Size: 1 << 20, Members: 10000})
+	if err != nil || strings.Contains(string(p.Claims().Payload()), "canary") {
+		t.Errorf("the receipt holds a secret (%v)", err)
+	}
+	_, _, err = x.Broker.Receipt(t.Context(), x.who(brokertest.Runner2), s.Task.ID)
+	kindOf(t, err, broker.NotFound)
+	own := x.Open(t, upSpec())
+	minted(t, own, "orders:eu/1:read")
+	if c := x.complete(t, own.Task.ID); c.Receipt != "" || c.Owed != 0 {
+		t.Errorf("a task without third parties has a receipt: %q", c.Receipt)
 	}
 }

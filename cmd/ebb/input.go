@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 
@@ -23,4 +24,23 @@ func openFile(name string) (*os.File, error) {
 		return nil, usage(err.Error(), "name a readable file")
 	}
 	return f, nil
+}
+
+// input reads a small text that the user named, without the white space around it;
+// - is standard input.
+func (c *cli) input(name string, limit int64) (string, error) {
+	var in io.Reader = c.stdin
+	if name != "-" {
+		f, err := openFile(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		return "", usage("the input is larger than any that is expected", "name the right file")
+	}
+	return strings.TrimSpace(string(text)), err
 }

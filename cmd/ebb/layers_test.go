@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/scopes", "ebb/migrations"},
 	{"ebb/attest/dpop", "ebb/attest"},
 	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},
-	{"ebb/broker/provider", "ebb/broker/provider/ssh/krl", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys", "ebb/broker/pace"},
+	{"ebb/broker/provider", "ebb/broker/provider/ssh/krl", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys", "ebb/broker/pace", "ebb/broker/receipt"},
 	{"ebb/broker/provider/providertest", "ebb/broker/seal", "ebb/broker/safe", "ebb/broker/vaultapi"},
 	{"ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/github/githubtest"},
 	{"ebb/broker", "ebb/broker/provider/*", "ebb/broker/seal/*"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,19 @@ var leaseColumns = []out.Column[broker.Lease]{
 	{Name: "expires_at", Cell: func(l broker.Lease) string { return out.Time(l.ExpiresAt) }},
 	{Name: "revoked_at", Cell: func(l broker.Lease) string { return out.Time(l.RevokedAt) }},
 	{Name: "cause", Cell: func(l broker.Lease) string { return string(l.Cause) }},
+	{Name: "revocability", Cell: func(l broker.Lease) string { return string(l.Class) }},
+	{Name: "attempts", Cell: atProvider(func(u broker.Upstream) string { return strconv.Itoa(u.Attempts) })},
+	{Name: "next_attempt_at", Cell: atProvider(func(u broker.Upstream) string { return out.Time(u.NextAt) })},
+}
+
+// atProvider is a cell that only credentials of third parties have.
+func atProvider(cell func(broker.Upstream) string) func(broker.Lease) string {
+	return func(l broker.Lease) string {
+		if l.Upstream == nil {
+			return ""
+		}
+		return cell(*l.Upstream)
+	}
 }
 
 var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
@@ -28,7 +42,6 @@ var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
 	out.Column[broker.Lease]{Name: "resource", Cell: func(l broker.Lease) string { return l.Resource }},
 	out.Column[broker.Lease]{Name: "sandbox", Cell: func(l broker.Lease) string { return l.Sandbox }},
 	out.Column[broker.Lease]{Name: "tool", Cell: func(l broker.Lease) string { return l.Tool }},
-	out.Column[broker.Lease]{Name: "revocability", Cell: func(l broker.Lease) string { return string(l.Class) }},
 	out.Column[broker.Lease]{Name: "request", Cell: func(l broker.Lease) string { return l.RequestID }},
 	out.Column[broker.Lease]{Name: "parent", Cell: func(l broker.Lease) string { return l.ParentID }},
 	out.Column[broker.Lease]{Name: "rule", Cell: func(l broker.Lease) string { return l.Rule }},
@@ -39,12 +52,20 @@ var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
 		}
 		return "x5t " + l.Binding.X5T
 	}},
+	out.Column[broker.Lease]{Name: "dies_at", Cell: atProvider(func(u broker.Upstream) string { return out.Time(u.DiesAt) })},
+	out.Column[broker.Lease]{Name: "accepted_at", Cell: atProvider(func(u broker.Upstream) string { return out.Time(u.AcceptedAt) })},
+	out.Column[broker.Lease]{Name: "dead_at", Cell: atProvider(func(u broker.Upstream) string { return out.Time(u.DeadAt) })},
+	out.Column[broker.Lease]{Name: "proof", Cell: atProvider(func(u broker.Upstream) string { return string(u.Proof) })},
+	out.Column[broker.Lease]{Name: "probed_at", Cell: atProvider(func(u broker.Upstream) string { return out.Time(u.ProbedAt) })},
+	out.Column[broker.Lease]{Name: "last_error", Cell: atProvider(func(u broker.Upstream) string { return u.LastError })},
 )
 
 func newLeases(c *cli) *cobra.Command {
 	return c.group("leases", "See and revoke credentials", c.leasesList(),
 		onOne(c, "show LEASE", "Show one credential's record", leaseDetails, (*client.Operator).Lease),
 		onOneFor(c, "revoke LEASE", "End one credential at once, and what was narrowed from it", leaseDetails, (*client.Operator).RevokeLease),
+		onOne(c, "retry LEASE", "Try now to take a credential back at its provider", leaseDetails, (*client.Operator).RetryLease),
+		onOneFor(c, "force LEASE", "Say that nothing is owed for a credential any more, by --reason: its provider is not asked again", leaseDetails, (*client.Operator).ForceLease),
 	)
 }
 

@@ -57,7 +57,7 @@ func newTask(c *cli) *cobra.Command {
 		onOne(c, "heartbeat TASK", "Say that the runner is alive", taskDetails, (*client.Operator).Heartbeat),
 		onOneFor(c, "pause TASK", "Let nothing mint for now; live credentials stay", taskDetails, (*client.Operator).Pause),
 		onOne(c, "resume TASK", "Let a paused task mint again; what an operator paused, only an operator resumes", taskDetails, (*client.Operator).Resume),
-		onOne(c, "complete TASK", "End a task: every credential of it is dead when this returns", completionColumns, (*client.Operator).Complete),
+		c.taskComplete(), newReceipt(c),
 		onOneFor(c, "stop TASK", "End a task for cause", completionColumns, (*client.Operator).Stop),
 	)
 }

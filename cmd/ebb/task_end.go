@@ -24,6 +24,20 @@ var completionColumns = []out.Column[broker.Completion]{
 	{Name: "revoked", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Revoked) }},
 	{Name: "already_expired", Cell: func(x broker.Completion) string { return strconv.Itoa(x.AlreadyExpired) }},
 	{Name: "withdrawn_pending", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Withdrawn) }},
+	{Name: "owed", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Owed) }},
+}
+
+func (c *cli) taskComplete() *cobra.Command {
+	wait := broker.DefaultWait
+	cmd := onOne(c, "complete TASK", "End a task: every credential of it is refused when this returns", completionColumns,
+		func(o *client.Operator, ctx context.Context, id string) (broker.Completion, error) {
+			return o.CompleteWithin(ctx, id, wait)
+		})
+	cmd.Long = `End a task. When this returns, every credential of it is refused by ebb, and
+those of third parties are taken back there; "owed" is how many of them are not
+yet known to be dead. The answer as JSON holds the signed receipt.`
+	cmd.Flags().DurationVar(&wait, "wait", wait, "how long to wait for third parties, at most 60s")
+	return cmd
 }
 
 // taskTaint is not onOne: it names what was read after the task.

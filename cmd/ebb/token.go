@@ -25,6 +25,7 @@ type issued struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	Scope     string    `json:"scope"`
 	LeaseID   string    `json:"lease_id"`
+	Class     string    `json:"revocability,omitempty"`
 	TaskID    string    `json:"task_id,omitempty"`
 }
 
@@ -111,6 +112,7 @@ func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
 	}
 	return out.One(c.stdout, c.format, issuedColumns, issued{
 		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: id.TaskID,
+		Class: string(cred.Class),
 	})
 }
 

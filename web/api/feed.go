@@ -36,12 +36,16 @@ func (a *API) revocations(c echo.Context, who broker.Principal, _ web.None) (fee
 	if err := q.done(); err != nil {
 		return feedPage{}, err
 	}
-	// The wait is this route's own time, on top of what the listener allows.
-	deadline := time.Now().Add(wait + 15*time.Second)
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(deadline) // not every writer has one
+	outlast(c, wait)
 	events, next, err := a.b.Follow(c.Request().Context(), who, cursor, limit, wait)
 	if events == nil {
 		events = []broker.Event{}
 	}
 	return feedPage{Events: events, Cursor: next, MaxAge: int64(a.cfg.FeedMaxAge.Seconds())}, err
+}
+
+// outlast lets an answer wait for d: that is the route's own time, on top of what the
+// listener allows.
+func outlast(c echo.Context, d time.Duration) {
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d + 15*time.Second)) // not every writer has one
 }

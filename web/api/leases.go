@@ -32,6 +32,24 @@ func (a *API) revokeLease(c echo.Context, who broker.Principal, body reasonBody)
 	return leased(c)(a.b.RevokeLease(c.Request().Context(), who, c.Param("id"), body.Reason))
 }
 
+func (a *API) retryLease(c echo.Context, who broker.Principal, _ web.None) (broker.Lease, error) {
+	return leased(c)(a.b.RetryLease(c.Request().Context(), who, c.Param("id")))
+}
+
+func (a *API) forceLease(c echo.Context, who broker.Principal, body reasonBody) (broker.Lease, error) {
+	return leased(c)(a.b.ForceLease(c.Request().Context(), who, c.Param("id"), body.Reason))
+}
+
+// providerList is every provider, which are few.
+type providerList struct {
+	Items []broker.ProviderState `json:"items"`
+}
+
+func (a *API) providers(c echo.Context, who broker.Principal, _ web.None) (providerList, error) {
+	items, err := a.b.ProviderStates(c.Request().Context(), who)
+	return providerList{items}, err
+}
+
 // leased puts the ids on the request's log line.
 func leased(c echo.Context) func(broker.Lease, error) (broker.Lease, error) {
 	return func(l broker.Lease, err error) (broker.Lease, error) {

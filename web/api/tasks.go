@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
+	"ebb/broker/receipt"
 	"ebb/web"
 )
 
@@ -84,11 +85,45 @@ func (a *API) resumeTask(c echo.Context, who broker.Principal, _ web.None) (brok
 }
 
 func (a *API) completeTask(c echo.Context, who broker.Principal, _ web.None) (broker.Completion, error) {
-	return ended(c)(a.b.CompleteTask(c.Request().Context(), who, c.Param("id")))
+	wait, err := endWait(c)
+	if err != nil {
+		return broker.Completion{}, err
+	}
+	return ended(c)(a.b.CompleteTaskWithin(c.Request().Context(), who, c.Param("id"), wait))
 }
 
 func (a *API) stopTask(c echo.Context, who broker.Principal, body reasonBody) (broker.Completion, error) {
-	return ended(c)(a.b.StopTask(c.Request().Context(), who, c.Param("id"), body.Reason))
+	wait, err := endWait(c)
+	if err != nil {
+		return broker.Completion{}, err
+	}
+	return ended(c)(a.b.StopTaskWithin(c.Request().Context(), who, c.Param("id"), body.Reason, wait))
+}
+
+// endWait is how long the caller wants to wait for what is owed at third parties.
+func endWait(c echo.Context) (time.Duration, error) {
+	q := readQuery(c)
+	wait := time.Duration(q.number("wait_seconds", int(broker.DefaultWait/time.Second), 0, int(broker.MaxWait/time.Second))) * time.Second
+	if err := q.done(); err != nil {
+		return 0, err
+	}
+	outlast(c, wait+closeTime)
+	return wait, nil
+}
+
+// closeTime is what an end takes at most before it waits.
+const closeTime = 30 * time.Second
+
+// receiptAnswer is the receipt of a task that is complete.
+type receiptAnswer struct {
+	Receipt  string          `json:"receipt"` // JWS (RFC 7515)
+	Contents receipt.Receipt `json:"contents"`
+}
+
+func (a *API) receipt(c echo.Context, who broker.Principal, _ web.None) (receiptAnswer, error) {
+	r, jws, err := a.b.Receipt(c.Request().Context(), who, c.Param("id"))
+	web.EventOf(c).TaskID = r.Task
+	return receiptAnswer{jws, r}, err
 }
 
 // noted puts the task's id on the request's log line.

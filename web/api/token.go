@@ -56,6 +56,9 @@ func (a *API) token(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.b.Upstreams() {
+		outlast(c, broker.MintTime)
+	}
 	t, err := serve(tokenCall{c, f, cl, p})
 	if err != nil {
 		return err
@@ -240,6 +243,9 @@ func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
 			return err
 		}
 		b = append(append(b, `,"authorization_details":`...), details...)
+	}
+	if t.Class != "" {
+		b = append(append(append(b, `,"revocability":"`...), t.Class...), '"')
 	}
 	if t.LeaseID != "" {
 		b = append(append(append(b, `,"lease_id":"`...), t.LeaseID...), '"')

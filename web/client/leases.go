@@ -38,4 +38,25 @@ func (o *Operator) RevokeLease(ctx context.Context, id, reason string) (broker.L
 	return out, o.do(ctx, http.MethodPost, leasePath(id, "/revoke"), nil, reasonBody{reason}, &out)
 }
 
+// RetryLease makes the next attempt to take a credential back due now.
+func (o *Operator) RetryLease(ctx context.Context, id string) (broker.Lease, error) {
+	var out broker.Lease
+	return out, o.do(ctx, http.MethodPost, leasePath(id, "/retry"), nil, nil, &out)
+}
+
+// ForceLease says that nothing is owed for a credential any more.
+func (o *Operator) ForceLease(ctx context.Context, id, reason string) (broker.Lease, error) {
+	var out broker.Lease
+	return out, o.do(ctx, http.MethodPost, leasePath(id, "/force"), nil, reasonBody{reason}, &out)
+}
+
+// Providers lists the configured providers and what is owed there.
+func (o *Operator) Providers(ctx context.Context) ([]broker.ProviderState, error) {
+	var out struct {
+		Items []broker.ProviderState `json:"items"`
+	}
+	err := o.do(ctx, http.MethodGet, "/v1/providers", nil, nil, &out)
+	return out.Items, err
+}
+
 func leasePath(id, verb string) string { return "/v1/leases/" + url.PathEscape(id) + verb }

@@ -90,6 +90,7 @@ type tokenAnswer struct {
 	Details     json.RawMessage `json:"authorization_details"`
 	LeaseID     string          `json:"lease_id"`
 	Format      string          `json:"issued_token_type"`
+	Class       provider.Class  `json:"revocability"`
 }
 
 func (a tokenAnswer) check() error {

@@ -9,6 +9,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/provider"
+	"ebb/broker/receipt"
 )
 
 // List is one page of a listing.
@@ -133,16 +134,34 @@ func (o *Operator) move(ctx context.Context, id, verb string, in any) (broker.Ta
 }
 
 // Complete ends a task and every credential of it. It is idempotent: repeat it
-// until it succeeds.
+// until it succeeds. It waits a while for third parties; see Completion.Owed.
 func (o *Operator) Complete(ctx context.Context, taskID string) (broker.Completion, error) {
+	return o.CompleteWithin(ctx, taskID, broker.DefaultWait)
+}
+
+// CompleteWithin is Complete that waits up to wait, at most broker.MaxWait, for the
+// task's credentials at third parties to be dead there.
+func (o *Operator) CompleteWithin(ctx context.Context, taskID string, wait time.Duration) (broker.Completion, error) {
 	var out broker.Completion
-	return out, o.do(ctx, http.MethodPost, taskPath(taskID, "/complete"), nil, nil, &out)
+	q := url.Values{"wait_seconds": {strconv.Itoa(int(wait / time.Second))}}
+	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/complete"), q, nil, &out, wait)
+}
+
+// Receipt proves how the credentials of a completed task ended at third parties, as
+// far as that is known now. jws is for receipt.Verify; the contents are not verified.
+func (o *Operator) Receipt(ctx context.Context, taskID string) (r receipt.Receipt, jws string, err error) {
+	var out struct {
+		Receipt  string          `json:"receipt"`
+		Contents receipt.Receipt `json:"contents"`
+	}
+	err = o.do(ctx, http.MethodGet, taskPath(taskID, "/receipt"), nil, nil, &out)
+	return out.Contents, out.Receipt, err
 }
 
 // Stop ends a task for cause.
 func (o *Operator) Stop(ctx context.Context, taskID, reason string) (broker.Completion, error) {
 	var out broker.Completion
-	return out, o.do(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, reasonBody{reason}, &out)
+	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, reasonBody{reason}, &out, broker.DefaultWait)
 }
 
 func taskPath(id, verb string) string { return "/v1/tasks/" + url.PathEscape(id) + verb }

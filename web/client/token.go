@@ -52,6 +52,7 @@ type Credential struct {
 	Details   []scopes.Detail // when asked with them
 	Resource  string          // where it may be used; "" when ebb chose and did not say
 	LeaseID   string          // its name on the record
+	Class     provider.Class  // how a third party's credential can be taken back; "" for ebb's own tokens
 }
 
 // Token asks for a credential. Without Wait a request that needs a person fails
@@ -131,6 +132,7 @@ func (s *Sandbox) ask(ctx context.Context, form url.Values, resource string) (Cr
 	c := Credential{
 		Token: provider.NewSecret(ans.AccessToken), Type: ans.TokenType, Format: ans.Format,
 		ExpiresAt: now.Add(seconds(ans.ExpiresIn)), Resource: resource, LeaseID: ans.LeaseID,
+		Class: ans.Class,
 	}
 	var err error
 	if c.Scope, err = scopes.ParseSet(ans.Scope); err != nil {

@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"ebb/broker/audit"
+	"ebb/broker/receipt"
+)
+
+// Receipt proves how the credentials of a closed task ended at third parties, as
+// far as that is known now. jws is what `ebb task receipt verify` checks.
+func (b *Broker) Receipt(ctx context.Context, who Principal, taskID string) (r receipt.Receipt, jws string, err error) {
+	t, err := b.Task(ctx, who, taskID)
+	if err != nil {
+		return r, "", err
+	}
+	if t.State != TaskClosed {
+		return r, "", E(Conflict, "The task is not complete: there is no receipt yet. Complete it first.", nil)
+	}
+	if r, err = b.receiptOf(ctx, t); err == nil {
+		jws, err = b.signReceipt(r)
+	}
+	if err != nil {
+		return r, "", unavailable(err)
+	}
+	return r, jws, nil
+}
+
+func (b *Broker) signReceipt(r receipt.Receipt) (string, error) {
+	signer, kid, _, err := b.cfg.Keys.Signer(b.now())
+	if err != nil {
+		return "", err
+	}
+	return receipt.Sign(signer, kid, r)
+}
+
+// receiptOf reads how every credential of a task at a third party ended. A task
+// without any costs one look.
+func (b *Broker) receiptOf(ctx context.Context, t Task) (receipt.Receipt, error) {
+	out := receipt.Receipt{Issuer: b.cfg.Issuer, IssuedAt: b.now().Unix(), Task: t.ID, ClosedAt: t.ClosedAt, Cause: string(t.Cause)}
+	if err := b.countedAtEnd(ctx, t, &out); err != nil {
+		return out, err
+	}
+	build := receipt.NewBuilder(out)
+	for page := (Page{Limit: refillPage}); ; {
+		ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: t.ID, Upstream: true, Now: b.now(), Page: page})
+		if err != nil {
+			return out, err
+		}
+		for _, l := range ls {
+			if err := build.Add(proofOf(l)); err != nil {
+				return out, err
+			}
+		}
+		if len(ls) < refillPage {
+			return build.Receipt(), nil
+		}
+		page.After = ls[len(ls)-1].ID
+	}
+}
+
+// countedAtEnd reads what was live when the task was closed: the ledger forgets it,
+// the record does not.
+func (b *Broker) countedAtEnd(ctx context.Context, t Task, out *receipt.Receipt) error {
+	for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{TaskID: t.ID, Kind: audit.TaskClosed, Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(e.Data, &struct {
+			Live    *int `json:"live"`
+			Expired *int `json:"expired"`
+		}{&out.Live, &out.Expired}); err != nil {
+			return fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
+		}
+	}
+	return nil
+}
+
+func proofOf(l Lease) receipt.Credential {
+	u := l.Upstream
+	return receipt.Credential{
+		Lease: l.ID, Provider: l.Provider, Scope: l.Scopes.String(), Class: string(l.Class), Bound: int64(u.Bound), State: string(l.State),
+		RevokedAt: l.RevokedAt, AcceptedAt: u.AcceptedAt, DeadAt: u.DeadAt, Proof: string(u.Proof), ProbedAt: u.ProbedAt, Attempts: u.Attempts,
+	}
+}

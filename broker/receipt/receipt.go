@@ -1,0 +1,155 @@
+package receipt
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"time"
+)
+
+// Shown is how many credentials a receipt names one by one. The others are counted,
+// and pinned by a digest.
+const Shown = 100
+
+// Receipt is the state of a task's credentials at third parties at one moment.
+type Receipt struct {
+	Issuer   string         `json:"iss"`
+	IssuedAt int64          `json:"iat"` // Unix seconds
+	Task     string         `json:"task"`
+	ClosedAt time.Time      `json:"closed_at"`
+	Cause    string         `json:"cause"`
+	Live     int            `json:"live"`    // credentials of every kind that were live when the task ended: refused since
+	Expired  int            `json:"expired"` // had expired before
+	Complete bool           `json:"complete"`
+	Total    int            `json:"third_party"` // credentials at third parties
+	States   map[string]int `json:"states"`      // how many of them are in which state
+	// Credentials are the first of them in the order of their ids.
+	Credentials []Credential `json:"credentials"`
+	Rest        *Rest        `json:"rest,omitempty"` // nil = there are no others
+}
+
+// Credential is one credential at a third party.
+type Credential struct {
+	Lease      string    `json:"lease"`
+	Provider   string    `json:"provider"`
+	Scope      string    `json:"scope"`
+	Class      string    `json:"class"`                   // instant, eventual or ttl-only
+	Bound      int64     `json:"bound_seconds,omitempty"` // of class eventual
+	State      string    `json:"state"`                   // revoking: not known to be dead yet
+	RevokedAt  time.Time `json:"revoked_at,omitzero"`     // refused by the broker since
+	AcceptedAt time.Time `json:"accepted_at,omitzero"`    // the provider took the revocation
+	DeadAt     time.Time `json:"dead_at,omitzero"`        // dead at the provider since, at the latest
+	Proof      string    `json:"proof,omitempty"`         // how that is known: probed, confirmed, bound, expired, never, forced
+	ProbedAt   time.Time `json:"probed_at,omitzero"`
+	Attempts   int       `json:"attempts"` // that failed
+}
+
+// Rest stands for the credentials that are not named.
+type Rest struct {
+	Count  int    `json:"count"`
+	Dead   int    `json:"dead"`   // known to be dead
+	SHA256 string `json:"sha256"` // hex, over the JSON of each and a line feed, in the order of their ids
+}
+
+// Dead reports whether it is known that the provider refuses the credential.
+func (c Credential) Dead() bool {
+	switch c.State {
+	case "revoked", "expired", "unconfirmed":
+		return c.Proof != "forced" && c.Proof != "" && !c.DeadAt.IsZero()
+	}
+	return false
+}
+
+// Builder makes a receipt of any number of credentials.
+type Builder struct {
+	r    Receipt
+	dead int
+	rest Rest
+	sum  hash.Hash
+}
+
+// NewBuilder begins with what is known of the task: everything but the credentials.
+func NewBuilder(r Receipt) *Builder {
+	r.States, r.Credentials = map[string]int{}, []Credential{}
+	return &Builder{r: r, sum: sha256.New()}
+}
+
+// Add takes the next credential, in the order of their ids.
+func (b *Builder) Add(c Credential) error {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("receipt: %w", err)
+	}
+	b.r.Total++
+	b.r.States[c.State]++
+	if c.Dead() {
+		b.dead++
+	}
+	if len(b.r.Credentials) < Shown {
+		b.r.Credentials = append(b.r.Credentials, c)
+		return nil
+	}
+	b.rest.Count++
+	if c.Dead() {
+		b.rest.Dead++
+	}
+	b.sum.Write(append(raw, '\n')) //nolint:errcheck // a hash never fails
+	return nil
+}
+
+// Receipt is what came together.
+func (b *Builder) Receipt() Receipt {
+	r := b.r
+	r.Complete = b.dead == r.Total
+	if b.rest.Count > 0 {
+		rest := b.rest
+		rest.SHA256 = hex.EncodeToString(b.sum.Sum(nil))
+		r.Rest = &rest
+	}
+	return r
+}
+
+// check refuses a receipt that contradicts itself: a signature over nonsense is
+// worth nothing.
+func (r Receipt) check() error {
+	dead, shown := 0, map[string]int{}
+	last := ""
+	for _, c := range r.Credentials {
+		if c.Lease <= last {
+			return errors.New("its credentials are not in order")
+		}
+		last = c.Lease
+		shown[c.State]++
+		if c.Dead() {
+			dead++
+		}
+	}
+	total := len(r.Credentials)
+	if r.Rest != nil {
+		total, dead = total+r.Rest.Count, dead+r.Rest.Dead
+		if r.Rest.Count < 1 || r.Rest.Dead < 0 || r.Rest.Dead > r.Rest.Count || len(r.Credentials) != Shown {
+			return errors.New("what it does not name does not add up")
+		}
+	}
+	sum := 0
+	for state, n := range shown {
+		if r.States[state] < n {
+			return errors.New("its states do not add up")
+		}
+	}
+	for _, n := range r.States {
+		sum += n
+	}
+	switch {
+	case r.Issuer == "" || r.Task == "" || r.ClosedAt.IsZero() || r.IssuedAt <= 0:
+		return errors.New("it does not say of what, by whom and when")
+	case total != r.Total || sum != r.Total:
+		return errors.New("its numbers do not add up")
+	case r.Complete != (dead == r.Total):
+		return errors.New("it claims more than its credentials say")
+	}
+	return nil
+}

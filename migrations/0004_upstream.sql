@@ -20,3 +20,6 @@ CREATE TABLE upstream_leases (
 );
 CREATE INDEX upstream_leases_due  ON upstream_leases (provider, next_at) WHERE next_at > 0;
 CREATE INDEX upstream_leases_task ON upstream_leases (task_id);
+
+-- 1 when the task ever had one: the end of one that had none does not look for any.
+ALTER TABLE tasks ADD COLUMN has_upstream BIGINT NOT NULL DEFAULT 0;

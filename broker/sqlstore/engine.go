@@ -23,7 +23,7 @@ type engine struct {
 	stream  *sql.DB // for exports, which may be slow: they cannot starve reader
 	begin   string
 	lock    string             // ends a SELECT: what it read does not change before the commit
-	skip    string             // ends a SELECT of u: rows that somebody else changes are left out, the others held; "" where one writes at a time
+	skip    string             // ends a SELECT of u: rows that somebody else changes are left out; "" where one writes at a time
 	tell    func(error) string // advice for an error of the driver, "" for none
 	lone    func(error) bool   // the error concerns one unit of a batch, the others may succeed without it
 	again   func(error) bool   // the same transaction may succeed at once

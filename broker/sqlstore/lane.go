@@ -15,11 +15,16 @@ import (
 // maxTake bounds a claim and a page of sealed handles.
 const maxTake = 1000
 
-// due is what may be claimed: its parameters are the provider and twice the time.
-const due = "u.provider = ? AND u.next_at > 0 AND u.next_at <= ? AND u.claimed_until <= ?"
+// due is what may be claimed; its parameters are twice the time.
+const due = "u.next_at > 0 AND u.next_at <= ? AND u.claimed_until <= ?"
 
-// turns gives each due lease its place within its task.
-const turns = "SELECT u.lease_id, u.next_at, row_number() OVER (PARTITION BY u.task_id ORDER BY u.next_at, u.lease_id) AS turn FROM upstream_leases u WHERE " + due
+// chooseDue lists what is due at a provider, by turns of the tasks.
+const chooseDue = "SELECT lease_id FROM (SELECT u.lease_id, u.next_at, row_number() OVER (PARTITION BY u.task_id ORDER BY u.next_at) AS turn " +
+	"FROM upstream_leases u WHERE u.provider = ? AND " + due + ") r ORDER BY turn, next_at LIMIT ?"
+
+// spare is how many times as many leases are chosen as are asked for: others may
+// be claiming the same.
+const spare = 4
 
 // claim is one lease that was claimed and the fence of that.
 type claim struct {
@@ -29,67 +34,67 @@ type claim struct {
 
 func scanClaim(row scan) (c claim, err error) { return c, row(&c.id, &c.fence) }
 
-// Take implements broker.Lane. Who sorts tens of thousands of due leases into turns
-// must not keep the committer waiting: PostgreSQL claims on a connection to read,
-// SQLite, which has one writer, only marks in the committer what a reader chose.
+// Take implements broker.Lane. Sorting tens of thousands of due leases into turns
+// must not keep the committer waiting, so what is chosen is not locked, and a claim
+// takes of it what is still free. When others were faster with all of it, it chooses
+// again: nothing means that nothing was due.
 func (s *Store) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
 	if provider == "" || now.IsZero() || !hold.After(now) || n < 1 || n > maxTake {
 		return nil, fmt.Errorf("take: it needs a provider, a claim that ends after now, and 1 to %d leases", maxTake)
 	}
-	find := s.chooseAndMark
-	if s.engine.skip != "" {
-		find = s.claimSkipping
-	}
-	claims, err := find(ctx, provider, millis(now), millis(hold), n)
-	if err == nil && len(claims) > 0 {
-		var out []broker.Claimed
-		if out, err = s.claimed(ctx, claims); err == nil {
-			return inTurns(out), nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("take: %w", s.engine.explain(err))
-	}
-	return nil, nil
-}
-
-// claimSkipping claims in one statement and leaves out what somebody else is about
-// to claim.
-func (s *Store) claimSkipping(ctx context.Context, provider string, now, hold int64, n int) ([]claim, error) {
-	text := "WITH chosen AS MATERIALIZED (SELECT u.lease_id FROM upstream_leases u JOIN (" + turns + ") r ON r.lease_id = u.lease_id " +
-		"WHERE " + due + " ORDER BY r.turn, u.next_at, u.lease_id LIMIT ?" + s.engine.skip + ") " +
-		"UPDATE upstream_leases SET fence = fence + 1, claimed_until = ? WHERE lease_id IN (SELECT lease_id FROM chosen) RETURNING lease_id, fence"
-	return collect(ctx, s.engine.read(), text, []any{provider, now, now, provider, now, now, n, hold}, scanClaim)
-}
-
-// chooseAndMark chooses without a lock and claims what is still free. Nothing means
-// that nothing was due: when others were faster it chooses again.
-func (s *Store) chooseAndMark(ctx context.Context, provider string, now, hold int64, n int) ([]claim, error) {
 	for {
-		chosen, err := collect(ctx, s.engine.read(), "SELECT lease_id FROM ("+turns+") r ORDER BY turn, next_at, lease_id LIMIT ?", []any{provider, now, now, n},
+		chosen, err := collect(ctx, s.engine.read(), chooseDue, []any{provider, millis(now), millis(now), spare * n},
 			func(row scan) (id string, err error) { return id, row(&id) })
-		if err != nil || len(chosen) == 0 {
-			return nil, err
+		if err == nil && len(chosen) == 0 {
+			return nil, nil
 		}
 		var claims []claim
-		mark := func(ctx context.Context, sess *session, _ *unit) error {
-			claims = nil
-			for ids := range slices.Chunk(chosen, chunk) {
-				got, err := collect(ctx, sess, "UPDATE upstream_leases SET fence = fence + 1, claimed_until = ? "+
-					"WHERE lease_id IN ("+marks(chunk)+") AND next_at > 0 AND next_at <= ? AND claimed_until <= ? RETURNING lease_id, fence",
-					slices.Concat([]any{hold}, padded(ids), []any{now, now}), scanClaim)
-				if err != nil {
-					return err
-				}
-				sess.writes += len(got)
-				claims = append(claims, got...)
-			}
-			return nil
+		if err == nil {
+			claims, err = s.claimAny(ctx, chosen, millis(now), millis(hold), n)
 		}
-		if err := s.com.do(ctx, &unit{work: mark}); err != nil || len(claims) > 0 {
-			return claims, err
+		if err == nil && len(claims) == 0 {
+			continue
 		}
+		var out []broker.Claimed
+		if err == nil {
+			out, err = s.claimed(ctx, claims)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("take: %w", s.engine.explain(err))
+		}
+		return inTurns(out), nil
 	}
+}
+
+// claimAny claims the first n of the chosen that are free. Where there is one writer
+// the committer does it.
+func (s *Store) claimAny(ctx context.Context, chosen []string, now, hold int64, n int) (claims []claim, err error) {
+	if s.engine.skip != "" {
+		return mark(ctx, s.engine.read(), s.engine.skip, chosen, now, hold, n)
+	}
+	err = s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) (err error) {
+		claims, err = mark(ctx, sess, "", chosen, now, hold, n)
+		sess.writes += len(claims)
+		return err
+	}})
+	return claims, err
+}
+
+// mark claims; skip leaves out what somebody else is about to claim, end or close.
+func mark(ctx context.Context, q querier, skip string, chosen []string, now, hold int64, n int) ([]claim, error) {
+	text := "UPDATE upstream_leases SET fence = fence + 1, claimed_until = ? WHERE lease_id IN (SELECT u.lease_id FROM upstream_leases u " +
+		"WHERE u.lease_id IN (" + marks(chunk) + ") AND " + due + skip + ") RETURNING lease_id, fence"
+	var claims []claim
+	for len(chosen) > 0 && len(claims) < n {
+		ids := chosen[:min(chunk, n-len(claims), len(chosen))]
+		chosen = chosen[len(ids):]
+		got, err := collect(ctx, q, text, slices.Concat([]any{hold}, padded(ids), []any{now, now}), scanClaim)
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, got...)
+	}
+	return claims, nil
 }
 
 // padded fills ids up to a chunk with its last one, so that there is one statement
@@ -158,15 +163,18 @@ func (s *Store) Owing(ctx context.Context, now time.Time) ([]broker.Owing, error
 	if now.IsZero() {
 		return nil, errors.New("owing: it needs a time")
 	}
-	const (
-		intent   = "l.state = 'intent' AND u.next_at <= ?"
-		revoking = "(l.state = 'revoking' OR l.state = 'live' AND u.next_at <= ? AND l.expires_at <= ?)"
-		text     = "SELECT provider, sum(intent), sum(revoking), coalesce(min(CASE WHEN intent + revoking > 0 THEN since END), 0), " +
-			"coalesce(min(CASE WHEN intent + revoking > 0 THEN next_at END), 0), count(*) FROM (SELECT u.provider, u.next_at, " +
-			"CASE WHEN " + intent + " THEN 1 ELSE 0 END AS intent, CASE WHEN " + revoking + " THEN 1 ELSE 0 END AS revoking, " +
-			"CASE l.state WHEN 'intent' THEN l.issued_at WHEN 'live' THEN l.expires_at ELSE l.revoked_at END AS since " +
-			"FROM upstream_leases u JOIN leases l ON l.id = u.lease_id WHERE u.next_at > 0) o GROUP BY provider ORDER BY provider"
-	)
+	// Three ways to few rows: intents and revocations have an index of their own, of
+	// the many live ones only those that are due are looked up, and all are counted in
+	// an index. CROSS JOIN, the comparison with '' and "+ 0" keep SQLite, which knows
+	// no numbers of rows, from going through every lease that ever expired.
+	const text = "SELECT provider, sum(intent), sum(revoking), coalesce(min(nullif(since, 0)), 0), coalesce(min(nullif(next_at, 0)), 0), CAST(sum(held) AS BIGINT) FROM (" +
+		"SELECT u.provider, CASE l.state WHEN 'intent' THEN 1 ELSE 0 END AS intent, CASE l.state WHEN 'intent' THEN 0 ELSE 1 END AS revoking, " +
+		"CASE l.state WHEN 'intent' THEN l.issued_at ELSE l.revoked_at END AS since, u.next_at, 0 AS held " +
+		"FROM leases l CROSS JOIN upstream_leases u WHERE u.lease_id = l.id AND l.state IN ('intent', 'revoking') AND u.next_at > 0 AND (l.state = 'revoking' OR u.next_at <= ?) " +
+		"UNION ALL SELECT u.provider, 0, 1, l.expires_at, u.next_at, 0 FROM upstream_leases u CROSS JOIN leases l " +
+		"WHERE l.id = u.lease_id AND u.provider > '' AND u.next_at > 0 AND u.next_at <= ? AND l.state = 'live' AND l.expires_at + 0 <= ? " +
+		"UNION ALL SELECT u.provider, 0, 0, 0, 0, count(*) FROM upstream_leases u WHERE u.next_at > 0 GROUP BY u.provider" +
+		") o GROUP BY provider ORDER BY provider"
 	at := millis(now)
 	out, err := collect(ctx, s.engine.read(), text, []any{at, at, at}, func(row scan) (broker.Owing, error) {
 		var o broker.Owing

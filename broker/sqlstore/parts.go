@@ -91,9 +91,16 @@ func moveTask(m broker.TaskMove) (step, error) {
 		return nil, fmt.Errorf("task %s: unknown state %q", m.ID, m.State)
 	}
 	return func(ctx context.Context, s *session) error {
-		n, err := s.exec(ctx, "UPDATE tasks SET state = ?, cause = ?, reason = ?, closed_at = ?, closed_by = ?, paused_by = ?, paused_as = ? "+
-			"WHERE id = ? AND state <> 'closed' AND (paused_as <> 'operator' OR ? = 'operator')",
-			string(m.State), cause, m.Reason, closedAt, closedBy, paused.by, paused.as, m.ID, rank)
+		const text = "UPDATE tasks SET state = ?, cause = ?, reason = ?, closed_at = ?, closed_by = ?, paused_by = ?, paused_as = ? " +
+			"WHERE id = ? AND state <> 'closed' AND (paused_as <> 'operator' OR ? = 'operator')"
+		args := []any{string(m.State), cause, m.Reason, closedAt, closedBy, paused.by, paused.as, m.ID, rank}
+		if m.State == broker.TaskClosed {
+			// Most tasks have own tokens only, and their end is this one statement.
+			if n, err := s.exec(ctx, text+" AND has_upstream = 0", args...); err != nil || n == 1 {
+				return err
+			}
+		}
+		n, err := s.exec(ctx, text, args...)
 		if err == nil && n == 1 && m.State == broker.TaskClosed {
 			err = closeUpstream(ctx, s, m)
 		}

@@ -74,18 +74,22 @@ func issueUpstream(l *broker.Lease) (step, error) {
 	}, nil
 }
 
-// holdOpen makes sure that the task is open and stays so until the transaction ends:
-// its end then sees what the transaction wrote.
+// holdOpen makes sure that the task is open and stays so until the transaction ends,
+// and that its end looks for what the transaction writes.
 func holdOpen(ctx context.Context, s *session, taskID string) error {
-	open, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE id = ? AND state <> 'closed'"+s.e.lock, taskID)
-	if err == nil && !open {
+	held, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE id = ? AND state <> 'closed' AND has_upstream = 1"+s.e.lock, taskID)
+	if err != nil || held {
+		return err
+	}
+	n, err := s.exec(ctx, "UPDATE tasks SET has_upstream = 1 WHERE id = ? AND state <> 'closed'", taskID)
+	if err == nil && n == 0 {
 		return fmt.Errorf("task %s: %w", taskID, broker.ErrTaskClosed)
 	}
 	return err
 }
 
-// closeUpstream moves what a closed task has at third parties to revoking. A task
-// that has nothing there pays for one statement that finds no row.
+// closeUpstream moves what a closed task has at third parties to revoking. Its row is
+// held, so that no intent comes after.
 func closeUpstream(ctx context.Context, s *session, m broker.TaskMove) error {
 	at := millis(m.At)
 	n, err := s.exec(ctx, "UPDATE upstream_leases SET next_at = ? WHERE task_id = ? AND next_at > 0 "+

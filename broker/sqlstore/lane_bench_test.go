@@ -1,0 +1,153 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/sqlstore"
+	"ebb/broker/storetest"
+)
+
+// together runs f for each of n numbers in 64 goroutines.
+func together(b *testing.B, n int, f func(i int) error) {
+	var wg sync.WaitGroup
+	const workers = 64
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n; i += workers {
+				if err := f(i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// owe makes n leases of some tasks whose ends are due.
+func owe(b *testing.B, s *sqlstore.Store, tasks, n int) (now time.Time) {
+	ids := make([]string, tasks)
+	for i := range ids {
+		task := storetest.Task()
+		ids[i] = task.ID
+		if err := s.Append(b.Context(), broker.Record{OpenTask: &task}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	together(b, n, func(i int) error {
+		l := storetest.Intent(ids[i%tasks])
+		return s.Append(b.Context(), broker.Record{IssueLease: &l})
+	})
+	for _, id := range ids {
+		if err := s.Append(b.Context(), broker.Record{MoveTask: closing(id)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return storetest.Epoch.Add(time.Hour)
+}
+
+// BenchmarkLane drains what is owed as the lane does: batches of 64 are claimed, and
+// each lease is settled with an entry, all of a batch at once. The sizes say what the
+// turns cost when much is due.
+func BenchmarkLane(b *testing.B) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		for _, n := range []int{1000, 10_000} {
+			b.Run(fmt.Sprintf("%s/%d", engine, n), func(b *testing.B) {
+				var taking time.Duration
+				for b.Loop() {
+					b.StopTimer()
+					s := open(b, databases()[engine](b))
+					now := owe(b, s, 10, n)
+					b.StartTimer()
+					for settled := 0; settled < n; {
+						begun := time.Now()
+						got, err := s.Take(b.Context(), "cloud", now, now.Add(time.Minute), 64)
+						taking += time.Since(begun)
+						if err != nil || len(got) == 0 {
+							b.Fatalf("%d settled, then got %d, %v", settled, len(got), err)
+						}
+						together(b, len(got), func(i int) error {
+							m := broker.LeaseMove{ID: got[i].ID, Fence: got[i].Fence, State: broker.LeaseRevoked, At: now, By: "ebb",
+								Upstream: broker.Upstream{AcceptedAt: now, DeadAt: now, Proof: broker.ProofConfirmed, Attempts: 1}}
+							e := audit.Entry{At: now, Kind: audit.LeaseRevoked, Actor: "ebb", TaskID: got[i].TaskID, LeaseID: got[i].ID}
+							return s.Append(b.Context(), broker.Record{SettleLease: &m, Entries: []audit.Entry{e}})
+						})
+						settled += len(got)
+					}
+				}
+				b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "leases/s")
+				b.ReportMetric(float64(taking.Microseconds())/float64(b.N)/float64((n+63)/64), "us/take")
+			})
+		}
+	}
+}
+
+// BenchmarkOwing sums up and polls a journal in which 20,000 third-party leases are
+// live, and a hundred are owed: what a quiet lane does each second.
+func BenchmarkOwing(b *testing.B) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		s := open(b, databases()[engine](b))
+		owe(b, s, 10, 100)
+		task := storetest.Task()
+		if err := s.Append(b.Context(), broker.Record{OpenTask: &task}); err != nil {
+			b.Fatal(err)
+		}
+		together(b, 20_000, func(int) error {
+			l := storetest.Intent(task.ID)
+			if err := s.Append(b.Context(), broker.Record{IssueLease: &l}); err != nil {
+				return err
+			}
+			up := *l.Upstream
+			up.NextAt = l.ExpiresAt
+			return s.Append(b.Context(), broker.Record{SettleLease: &broker.LeaseMove{ID: l.ID, Fence: 1, State: broker.LeaseLive, At: l.IssuedAt, Upstream: up}})
+		})
+		now := storetest.Epoch.Add(3 * time.Minute) // before what is owed is due
+		b.Run(engine+"/sum", func(b *testing.B) {
+			for b.Loop() {
+				if got, err := s.Owing(b.Context(), now); err != nil || len(got) != 1 || got[0].Revoking != 100 || got[0].Held != 20_100 {
+					b.Fatalf("got %+v, %v", got, err)
+				}
+			}
+		})
+		b.Run(engine+"/poll", func(b *testing.B) {
+			for b.Loop() {
+				if got, err := s.Take(b.Context(), "cloud", now, now.Add(time.Minute), 64); err != nil || len(got) != 0 {
+					b.Fatalf("got %d, %v", len(got), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkClose ends tasks that have ten own tokens each.
+func BenchmarkClose(b *testing.B) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		b.Run(engine, func(b *testing.B) {
+			s := open(b, databases()[engine](b))
+			ids := make([]string, b.N)
+			together(b, b.N, func(i int) error {
+				task := storetest.Task()
+				ids[i] = task.ID
+				if err := s.Append(b.Context(), broker.Record{OpenTask: &task}); err != nil {
+					return err
+				}
+				for range 10 {
+					if err := s.Append(b.Context(), mint(task.ID)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			before := cpu()
+			b.ResetTimer()
+			together(b, b.N, func(i int) error { return s.Append(b.Context(), broker.Record{MoveTask: closing(ids[i])}) })
+			b.StopTimer()
+			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/task")
+		})
+	}
+}

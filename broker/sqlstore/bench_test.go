@@ -135,11 +135,13 @@ func BenchmarkRead(b *testing.B) {
 				{"heads", 1, func() (int, error) { h, err := s.Heads(b.Context()); return len(h), err }},
 			} {
 				b.Run(bench.name, func(b *testing.B) {
+					before := cpu()
 					for b.Loop() {
 						if n, err := bench.read(); err != nil || n != bench.want {
 							b.Fatalf("got %d, %v; want %d", n, err, bench.want)
 						}
 					}
+					b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/op")
 				})
 			}
 		})

@@ -138,6 +138,18 @@ func tooOften(r *RateError) *Error {
 	return &Error{Kind: TooMany, Public: "This task or its owner asks too often. Wait, then try again.", Cause: r, RetryAfter: max(r.RetryAfter, time.Millisecond)}
 }
 
+// limit records and refuses what a task asks too often. The caller has shown that
+// it belongs to the task.
+func (b *Broker) limit(ctx context.Context, k limitKey, r *RateError) *Error {
+	e := tooOften(r)
+	lane := "mint"
+	if k.lane == ends {
+		lane = "end"
+	}
+	b.noteSeldom(ctx, b.taskEntry(audit.TokenLimited, sandboxOf(k.taskID), k.taskID, map[string]any{"lane": lane, "retry_after_ms": e.RetryAfter.Milliseconds()}))
+	return e
+}
+
 // admit claims the proof and the evidence, counts the request, and returns the
 // task: one round trip, or two for a task this process has not seen lately. A
 // task that is over is refused here, so that nothing behind it needs to ask.
@@ -150,7 +162,7 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 	}
 	full := limitKey{taskID, l}
 	if until, _ := b.limited.Get(full); b.now().Before(until) {
-		return Live{}, tooOften(&RateError{RetryAfter: until.Sub(b.now())})
+		return Live{}, b.limit(ctx, full, &RateError{RetryAfter: until.Sub(b.now())})
 	}
 	a := Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)}
 	g, seen := b.budgets.Get(taskID)
@@ -168,7 +180,7 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 	}
 	if r, ok := errors.AsType[*RateError](err); ok {
 		b.limited.Add(full, b.now().Add(r.RetryAfter))
-		return Live{}, tooOften(r)
+		return Live{}, b.limit(ctx, full, r)
 	}
 	switch {
 	case err == nil:

@@ -89,6 +89,7 @@ type Broker struct {
 	taskTokens *lru.LRU[[32]byte, attest.Identity]
 	budgets    *lru.LRU[string, budget]
 	limited    *lru.LRU[limitKey, time.Time] // when they may ask again
+	noted      *lru.LRU[string, time.Time]   // what noteSeldom wrote last
 	tombs      tombs
 	down       atomic.Bool // the ledger is not complete: fail closed
 	strangers  *rate.Limiter
@@ -134,6 +135,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		taskTokens: lru.NewLRU[[32]byte, attest.Identity](4096, nil, time.Minute),
 		budgets:    lru.NewLRU[string, budget](16384, nil, time.Hour),
 		limited:    lru.NewLRU[limitKey, time.Time](4096, nil, time.Minute),
+		noted:      lru.NewLRU[string, time.Time](8192, nil, time.Minute),
 		signed:     map[string]audit.Head{},
 		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},

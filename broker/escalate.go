@@ -65,6 +65,7 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, err)
 	}
 	if !r.Deferred {
+		b.noteSeldom(ctx, b.taskEntry(audit.TokenAsk, w.sandbox.ID, w.live.ID, map[string]any{"scope": w.scopes, "rules": d.Rules, "policy": d.Version, "groups": d.Ask.Groups}))
 		return Token{}, &Error{Kind: AskRequired, Public: "A person must approve this. Ask again with completion_mode=deferred and wait for the answer.",
 			Advice: &Advice{Decision: "ask", Code: ByPolicy, WouldAllow: d.WouldAllow}}
 	}
@@ -91,6 +92,9 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 		b.m.requests.WithLabelValues("created").Inc()
 	} else {
 		b.m.requests.WithLabelValues("repeated").Inc()
+		if out.Asked == 2 { // how often it was in the end, the request says
+			b.note(ctx, b.requestEntry(audit.RequestRepeated, w.sandbox.ID, out, nil))
+		}
 	}
 	return Token{}, b.pending(out, b.cfg.Limits.PollInterval)
 }

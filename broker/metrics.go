@@ -37,7 +37,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		rejected:   vec("ebb_evidence_rejected_total", "Evidence refused, by attestor.", "attestor"),
 		owed:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_owed_ends", Help: "Ends of tasks and credentials that a store has not taken yet."}),
 		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
-		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals of unknown callers beyond the bound of what is recorded."}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals beyond the bound of what is recorded: of unknown callers, and of sandboxes that ask again and again."}),
 	}
 	m.newUpstream()
 	if r != nil {

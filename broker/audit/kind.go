@@ -29,6 +29,7 @@ const (
 	SandboxToken    = "sandbox.token"    // it got a task token
 
 	RequestCreated   = "request.created"   // a person was asked
+	RequestRepeated  = "request.repeated"  // the same was asked again while it waited; once for each request
 	RequestVoted     = "request.voted"     // one person answered
 	RequestApproved  = "request.approved"  // the quorum said yes
 	RequestDenied    = "request.denied"    // a person said no
@@ -38,7 +39,9 @@ const (
 	SecretStored  = "secret.stored"  // an operator put a secret into the safe
 	SecretRemoved = "secret.removed" // or took it out
 
+	TokenAsk      = "token.ask"      // a person would have to be asked, and the caller could not wait; at most once a minute for each task
 	TokenDenied   = "token.denied"   // policy, a cap or a check said no
+	TokenLimited  = "token.limited"  // asked too often; at most once a minute for each task
 	TokenReplayed = "token.replayed" // a proof, ticket or assertion came twice
 
 	LeaseIssued      = "lease.issued"      // a credential was minted
@@ -65,11 +68,11 @@ func Kinds() []string {
 		OrphanRevoked,
 		PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,
-		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestVoted, RequestWithdrawn,
+		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
 		SandboxEnrolled, SandboxRejected, SandboxToken,
 		SecretRemoved, SecretStored,
 		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket, TaskViolation,
-		TokenDenied, TokenReplayed,
+		TokenAsk, TokenDenied, TokenLimited, TokenReplayed,
 	}
 }
 

@@ -46,7 +46,7 @@ func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Ta
 	err := b.cfg.Journal.Append(ctx, Record{OpenTask: &t, OpenLimit: b.cfg.Limits.RunnerTasks, Entries: []audit.Entry{
 		b.taskEntry(audit.TaskOpened, who.ID, t.ID, map[string]any{
 			"name": t.Name, "kind": t.Kind, "owner": t.Owner, "ceiling": t.Ceiling, "deadline": t.Deadline,
-			"sandbox": t.Expect, "labels": t.Labels, "caps": t.Caps,
+			"sandbox_expected": t.Expect, "labels": t.Labels, "caps": t.Caps,
 		}),
 	}})
 	if errors.Is(err, ErrCap) {
@@ -117,9 +117,9 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 	case len(s.Labels) > 32:
 		what = "at most 32 labels"
 	case !knownAttestor:
-		what = "sandbox.attestor is not configured here"
+		what = "sandbox_expected.attestor is not configured here"
 	case ofPeople:
-		what = "sandbox.attestor recognises principals; configure another one, with another audience, for sandboxes"
+		what = "sandbox_expected.attestor recognises principals; configure another one, with another audience, for sandboxes"
 	}
 	if what == "" {
 		what = checkLabels(s.Labels)
@@ -128,11 +128,11 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 	// or any sandbox of that issuer would do.
 	if what == "" && (s.Expect.Attestor != enrollName || len(s.Expect.Selectors) > 0) {
 		if err := attest.CheckSelectors(s.Expect.Selectors); err != nil {
-			what = "sandbox.selectors must name the sandbox: 1 to 64 selectors, none empty"
+			what = "sandbox_expected.selectors must name the sandbox: 1 to 64 selectors, none empty"
 		}
 	}
 	if what == "" && s.Ticket && s.Expect.Attestor != enrollName {
-		what = "a ticket needs sandbox.attestor " + enrollName
+		what = "a ticket needs sandbox_expected.attestor " + enrollName
 	}
 	for _, name := range s.Ceiling.Providers() {
 		if _, known := b.cfg.Providers[name]; !known && what == "" {

@@ -60,7 +60,7 @@ type TaskSpec struct {
 	TTL       Seconds           `json:"ttl_seconds"` // deadline from now
 	Ceiling   scopes.Set        `json:"ceiling"`
 	Caps      Caps              `json:"caps,omitzero"`
-	Expect    Expect            `json:"sandbox"`
+	Expect    Expect            `json:"sandbox_expected"`
 	Heartbeat Seconds           `json:"heartbeat_seconds,omitempty"`
 	Ticket    bool              `json:"ticket,omitempty"` // also return an enrolment ticket
 }

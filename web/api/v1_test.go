@@ -68,7 +68,7 @@ func TestTaskLife(t *testing.T) {
 func TestOpenTaskRefusals(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
-	good := map[string]any{"name": "n", "kind": "k", "ttl_seconds": 60, "ceiling": canRead, "sandbox": map[string]any{"attestor": "enroll"}}
+	good := map[string]any{"name": "n", "kind": "k", "ttl_seconds": 60, "ceiling": canRead, "sandbox_expected": map[string]any{"attestor": "enroll"}}
 	change := func(name string, v any) map[string]any {
 		m := map[string]any{}
 		for k, x := range good {
@@ -92,7 +92,7 @@ func TestOpenTaskRefusals(t *testing.T) {
 		"too long":           {change("ttl_seconds", 1<<40), "invalid_request"},
 		"no time":            {change("ttl_seconds", 0), "invalid_request"},
 		"a fraction":         {change("ttl_seconds", 1.5), "invalid_request"},
-		"unknown attestor":   {change("sandbox", map[string]any{"attestor": "nobody"}), "invalid_request"},
+		"unknown attestor":   {change("sandbox_expected", map[string]any{"attestor": "nobody"}), "invalid_request"},
 		"caps":               {change("caps", map[string]any{"leases": -1}), "invalid_request"},
 		"an array":           {[]any{}, "invalid_request"},
 	} {

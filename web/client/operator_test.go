@@ -169,7 +169,7 @@ func TestRoutes(t *testing.T) {
 		{"OpenTask", func(ctx context.Context, o op) error {
 			_, _, err := o.OpenTask(ctx, broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 60, Ceiling: set, Expect: broker.Expect{Attestor: "enroll"}, Ticket: true})
 			return err
-		}, `POST /v1/tasks {"name":"n","kind":"k","owner":"o","ttl_seconds":60,"ceiling":"orders:eu/42:read","sandbox":{"attestor":"enroll"},"ticket":true}`},
+		}, `POST /v1/tasks {"name":"n","kind":"k","owner":"o","ttl_seconds":60,"ceiling":"orders:eu/42:read","sandbox_expected":{"attestor":"enroll"},"ticket":true}`},
 		{"Tasks", func(ctx context.Context, o op) error {
 			_, err := o.Tasks(ctx, broker.TaskFilter{State: "open", Open: true, Owner: "a b", Runner: "r", Kind: "k", Page: broker.Page{After: "tsk_0", Limit: 5, Desc: true}})
 			return err

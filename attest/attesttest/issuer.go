@@ -5,9 +5,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -147,34 +144,11 @@ func (i *Issuer) TokenWith(header, claims Claims) string {
 	now := i.clock.Now()
 	h := Claims{"alg": "ES256", "typ": "JWT", "kid": kid}
 	c := Claims{"iss": i.URL, "sub": "workload", "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "jti": rand.Text()}
-	return Forge(i.t, key.(*ecdsa.PrivateKey), merge(h, header), merge(c, claims))
+	return Forge(i.t, key, merge(h, header), merge(c, claims))
 }
 
 func merge(base, change Claims) Claims {
 	maps.Copy(base, change)
 	maps.DeleteFunc(base, func(_ string, v any) bool { return v == nil })
 	return base
-}
-
-// Forge signs any header and claims with a P-256 key, however wrong they are.
-func Forge(t testing.TB, key *ecdsa.PrivateKey, header, claims Claims) string {
-	t.Helper()
-	h, err := json.Marshal(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	input := base64.RawURLEncoding.EncodeToString(h) + "." + base64.RawURLEncoding.EncodeToString(c)
-	sum := sha256.Sum256([]byte(input))
-	r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	sig := make([]byte, 64)
-	r.FillBytes(sig[:32])
-	s.FillBytes(sig[32:])
-	return input + "." + base64.RawURLEncoding.EncodeToString(sig)
 }

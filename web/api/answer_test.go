@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
 	"ebb/broker/brokertest"
 	"ebb/scopes"
 	"ebb/web"
@@ -56,20 +55,6 @@ func claims(t testing.TB, token string) (head, body map[string]any) {
 		}
 	}
 	return head, body
-}
-
-// forge signs any header and claims with a P-256 key.
-func forge(t testing.TB, key jose.Signer, head, body map[string]any) string {
-	t.Helper()
-	h, err := json.Marshal(head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return forgeRaw(t, key, string(h), string(b))
 }
 
 // proofClaims are those of a good proof for the token endpoint.

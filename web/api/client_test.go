@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/jose"
 	"ebb/attest/oidc"
 	"ebb/broker"
@@ -57,18 +58,18 @@ func TestRFC_A90_A91_A92_H14_ClientAssertions(t *testing.T) {
 				delete(c, k)
 			}
 		}
-		a := forge(t, r.env.Keys[brokertest.Server], map[string]any{"typ": "JWT", "alg": "ES256"}, c)
+		a := attesttest.Forge(t, r.env.Keys[brokertest.Server], map[string]any{"typ": "JWT", "alg": "ES256"}, c)
 		f := url.Values{"client_assertion_type": {assertionType}, "client_assertion": {a}}
 		r.post(t, "/oauth2/introspect", with(f, "token", "x")).want(t, name+" (introspect)", 401, "invalid_client")
 		r.post(t, tokenURL, with(f, "grant_type", grantCredentials, "scope", canRead), b.prove(t)).want(t, name+" (token)", 401, "invalid_client")
 	}
 	for name, head := range map[string]map[string]any{
 		"H1 none": {"alg": "none"}, "H2 HS256": {"alg": "HS256"}, "H8 crit": {"alg": "ES256", "crit": []string{"x"}}, "A97 jku": {"alg": "ES256", "jku": "https://evil.test/jwks"},
-		"A97 x5u": {"alg": "ES256", "x5u": "http://169.254.169.254/"}, "H5 jwk": {"alg": "ES256", "jwk": publicJWK(t, b.key)}, "H16 typ of a proof": {"alg": "ES256", "typ": "dpop+jwt"},
+		"A97 x5u": {"alg": "ES256", "x5u": "http://169.254.169.254/"}, "H5 jwk": {"alg": "ES256", "jwk": attesttest.PublicJWK(t, b.key)}, "H16 typ of a proof": {"alg": "ES256", "typ": "dpop+jwt"},
 		"H16 typ of a token": {"alg": "ES256", "typ": "at+jwt"}, "H9 nested": {"alg": "ES256", "cty": "JWT"},
 	} {
 		for who, key := range map[string]jose.Signer{brokertest.Server: r.env.Keys[brokertest.Server], b.client: b.key} {
-			f := url.Values{"client_assertion_type": {assertionType}, "client_assertion": {forge(t, key, head, base(who))}}
+			f := url.Values{"client_assertion_type": {assertionType}, "client_assertion": {attesttest.Forge(t, key, head, base(who))}}
 			r.post(t, tokenURL, with(f, "grant_type", grantCredentials, "scope", canRead), b.prove(t)).want(t, name, 401, "invalid_client")
 		}
 	}
@@ -94,7 +95,7 @@ const idpURL = "https://idp.test"
 func newIDP(t testing.TB, now func() time.Time) *idp {
 	t.Helper()
 	p := &idp{key: brokertest.NewKey(t), now: now}
-	jwk := publicJWK(t, p.key)
+	jwk := attesttest.PublicJWK(t, p.key)
 	jwk["kid"], jwk["use"], jwk["alg"] = "k1", "sig", "ES256"
 	set, err := json.Marshal(map[string]any{"keys": []any{jwk}})
 	if err != nil {
@@ -113,7 +114,7 @@ func (p *idp) token(t testing.TB, more map[string]any) string {
 	c := map[string]any{"iss": idpURL, "aud": brokertest.Issuer, "sub": "repo:acme/web", "repo": "acme/web", "jti": rand.Text(),
 		"iat": p.now().Unix(), "exp": p.now().Add(10 * time.Minute).Unix()}
 	maps.Copy(c, more)
-	return forge(t, p.key, map[string]any{"alg": "ES256", "kid": "k1", "typ": "JWT"}, c)
+	return attesttest.Forge(t, p.key, map[string]any{"alg": "ES256", "kid": "k1", "typ": "JWT"}, c)
 }
 
 // A workload of an OIDC issuer acts with its own evidence, by all three grants;

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/attest/dpop"
 	"ebb/broker/brokertest"
 )
@@ -18,7 +19,7 @@ import (
 // proofWith forges a proof for the token endpoint from a good one.
 func (b *box) proofWith(t testing.TB, head, body func(map[string]any)) string {
 	t.Helper()
-	h := map[string]any{"typ": "dpop+jwt", "alg": "ES256", "jwk": publicJWK(t, b.key)}
+	h := map[string]any{"typ": "dpop+jwt", "alg": "ES256", "jwk": attesttest.PublicJWK(t, b.key)}
 	c := b.r.proofClaims()
 	if head != nil {
 		head(h)
@@ -26,7 +27,7 @@ func (b *box) proofWith(t testing.TB, head, body func(map[string]any)) string {
 	if body != nil {
 		body(c)
 	}
-	return forge(t, b.key, h, c)
+	return attesttest.Forge(t, b.key, h, c)
 }
 
 func (b *box) askWith(t testing.TB, proofs ...string) *answer {
@@ -45,7 +46,7 @@ func TestRFC_A33_A34_A35_A36_A37_A38_A39_A40_BadProofs(t *testing.T) {
 	b := r.sandbox(t)
 	good := func() string { return b.proofWith(t, nil, nil) }
 	now := r.env.Clock.Now()
-	private := publicJWK(t, b.key)
+	private := attesttest.PublicJWK(t, b.key)
 	private["d"] = base64.RawURLEncoding.EncodeToString(big.NewInt(1).Bytes())
 	for name, proofs := range map[string][]string{
 		"A33 two headers":         {good(), good()},
@@ -58,7 +59,7 @@ func TestRFC_A33_A34_A35_A36_A37_A38_A39_A40_BadProofs(t *testing.T) {
 		"A34 padding":             {good() + "="},
 		"A34 blank":               {" " + good()},
 		"A34 newline":             {good() + "\n"},
-		"A34 duplicate member":    {forgeRaw(t, b.key, `{"typ":"dpop+jwt","alg":"ES256","alg":"ES256","jwk":`+detailsText(t, publicJWK(t, b.key))+`}`, detailsText(t, r.proofClaims()))},
+		"A34 duplicate member":    {attesttest.Forge(t, b.key, `{"typ":"dpop+jwt","alg":"ES256","alg":"ES256","jwk":`+detailsText(t, attesttest.PublicJWK(t, b.key))+`}`, detailsText(t, r.proofClaims()))},
 		"A35 no jti":              {b.proofWith(t, nil, drop("jti"))},
 		"A35 no htm":              {b.proofWith(t, nil, drop("htm"))},
 		"A35 no htu":              {b.proofWith(t, nil, drop("htu"))},
@@ -71,7 +72,7 @@ func TestRFC_A33_A34_A35_A36_A37_A38_A39_A40_BadProofs(t *testing.T) {
 		"A37 H34 HS256":           {b.proofWith(t, put("alg", "HS256"), nil)},
 		"A37 H34 not advertised":  {b.proofWith(t, put("alg", "ES384"), nil)},
 		"A37 no alg":              {b.proofWith(t, drop("alg"), nil)},
-		"A38 another key's":       {b.proofWith(t, put("jwk", publicJWK(t, brokertest.NewKey(t))), nil)},
+		"A38 another key's":       {b.proofWith(t, put("jwk", attesttest.PublicJWK(t, brokertest.NewKey(t))), nil)},
 		"A38 changed":             {changeOne(good())},
 		"A38 no jwk":              {b.proofWith(t, drop("jwk"), nil)},
 		"A39 private key":         {b.proofWith(t, put("jwk", private), nil)},
@@ -162,7 +163,7 @@ func TestEd25519(t *testing.T) {
 			t.Fatalf("enrolling: %d %s", a.status, a.body)
 		}
 		b := &box{r: r, key: key, token: a.text("task_token")}
-		proof := forgeEd25519(t, key, map[string]any{"typ": "dpop+jwt", "alg": alg, "jwk": publicJWK(t, key)}, r.proofClaims())
+		proof := attesttest.Forge(t, key, map[string]any{"typ": "dpop+jwt", "alg": alg, "jwk": attesttest.PublicJWK(t, key)}, r.proofClaims())
 		if a := b.askWith(t, proof); a.status != 200 {
 			t.Errorf("alg %s (RFC 9864): %d %s", alg, a.status, a.body)
 		}

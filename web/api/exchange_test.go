@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/broker/brokertest"
 )
 
@@ -56,7 +57,7 @@ func TestRFC_A15_BadSubjectToken(t *testing.T) {
 	changed := func(name string, v any) string {
 		c := maps.Clone(body)
 		c[name] = v
-		return forge(t, b.key, head, c)
+		return attesttest.Forge(t, b.key, head, c)
 	}
 	access := b.access(t, canRead)
 	for name, token := range map[string]string{
@@ -65,7 +66,7 @@ func TestRFC_A15_BadSubjectToken(t *testing.T) {
 		"forged":             changed("exp", body["exp"]),
 		"expired":            changed("exp", 1),
 		"foreign issuer":     changed("iss", "https://evil.test"),
-		"alg none":           forgeRaw(t, b.key, `{"alg":"none","typ":"ebb-task+jwt"}`, `{}`),
+		"alg none":           attesttest.Forge(t, b.key, `{"alg":"none","typ":"ebb-task+jwt"}`, `{}`),
 		"truncated":          b.token[:len(b.token)-5],
 		"an access token":    access,
 		"a client assertion": r.env.Assertion(t, b.client, b.key),
@@ -153,7 +154,7 @@ func TestRFC_A22_A23_H49_ForgedDelegation(t *testing.T) {
 	} {
 		c := maps.Clone(body)
 		maps.Copy(c, extra)
-		b.ask(t, canRead, "subject_token", forge(t, b.key, head, c)).want(t, "forged delegation", 400, "invalid_request")
+		b.ask(t, canRead, "subject_token", attesttest.Forge(t, b.key, head, c)).want(t, "forged delegation", 400, "invalid_request")
 	}
 }
 

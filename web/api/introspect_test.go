@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/broker/brokertest"
 )
 
@@ -61,7 +62,7 @@ func TestRFC_A69_A73_Inactive(t *testing.T) {
 	short := b.access(t, "orders:eu/44:read", "requested_expiry", "1")
 	r.env.Clock.Add(2 * time.Second)
 	for name, token := range map[string]string{
-		"garbage": "x", "malformed": "a.b.c", "forged": forge(t, b.key, head, body), "changed": changeOne(good), "A73 foreign audience": mail,
+		"garbage": "x", "malformed": "a.b.c", "forged": attesttest.Forge(t, b.key, head, body), "changed": changeOne(good), "A73 foreign audience": mail,
 		"revoked": revoked, "task complete": dead, "expired": short, "a task token": b.token, "a proof": r.proof(t, b.key, "POST", tokenURL, ""),
 		"for /v1": r.apiToken(t, brokertest.Operator), "huge": strings.Repeat("a", 30<<10),
 	} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/attest/jose"
 	"ebb/broker/brokertest"
 )
@@ -70,7 +71,7 @@ func TestRFC_A66_A105_A106_H16_TokensAtV1(t *testing.T) {
 		hh, cc := maps.Clone(head), maps.Clone(body)
 		maps.Copy(hh, h)
 		maps.Copy(cc, c)
-		return forge(t, key, hh, cc)
+		return attesttest.Forge(t, key, hh, cc)
 	}
 	ours, _, _, err := r.env.Ring.Signer(r.env.Clock.Now())
 	if err != nil {
@@ -86,18 +87,18 @@ func TestRFC_A66_A105_A106_H16_TokensAtV1(t *testing.T) {
 				delete(cc, name)
 			}
 		}
-		return forge(t, ours, hh, cc)
+		return attesttest.Forge(t, ours, hh, cc)
 	}
 	if a := r.v1With(t, signed(nil, nil), key, "GET", "/v1/tasks", nil); a.status != 200 {
 		t.Fatalf("the signer of this test is not the broker's: %d %s", a.status, a.body)
 	}
 	parts := strings.Split(good, ".")
 	for name, token := range map[string]string{
-		"H1 none":                       forgeRaw(t, key, `{"alg":"none","typ":"at+jwt"}`, detailsText(t, body)),
+		"H1 none":                       attesttest.Forge(t, key, `{"alg":"none","typ":"at+jwt"}`, detailsText(t, body)),
 		"H1 no signature":               parts[0] + "." + parts[1] + ".AA",
 		"H4 one bit":                    changeOne(good),
 		"H4 truncated":                  good[:len(good)-4],
-		"H5 own key in the header":      resigned(map[string]any{"jwk": publicJWK(t, key)}, nil),
+		"H5 own key in the header":      resigned(map[string]any{"jwk": attesttest.PublicJWK(t, key)}, nil),
 		"A61 another key, same kid":     resigned(nil, nil),
 		"H7 kid of a path":              resigned(map[string]any{"kid": "../../dev/null"}, nil),
 		"A59 typ JWT":                   signed(map[string]any{"typ": "JWT"}, nil),

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/attest/jose"
 	"ebb/broker/keys"
 )
@@ -61,7 +62,7 @@ func TestKeyRotation(t *testing.T) {
 		mallory := p256(t)
 		before = w.count(jwks)
 		for i := range 100 {
-			raw := forge(t, mallory, map[string]any{"alg": "ES256", "typ": "at+jwt", "kid": fmt.Sprint("k", i)}, w.claims())
+			raw := attesttest.Forge(t, mallory, map[string]any{"alg": "ES256", "typ": "at+jwt", "kid": fmt.Sprint("k", i)}, w.claims())
 			if _, err := v.Verify(w.request(raw)); fault(err) != "401 invalid_token" {
 				t.Errorf("unknown kid: %v", err)
 			}

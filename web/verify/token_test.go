@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/attest/dpop"
 	"ebb/attest/jose"
 	"ebb/web/verify"
@@ -98,33 +99,33 @@ func TestHostileTokens(t *testing.T) {
 	nested := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
 	cases := map[string]string{
 		"H1 alg none":                  b64([]byte(`{"alg":"none","typ":"at+jwt"}`)) + "." + parts[1] + ".",
-		"H1 alg None, signed":          forge(t, signer, head(with("alg", "None")), w.claims()),
+		"H1 alg None, signed":          attesttest.Forge(t, signer, head(with("alg", "None")), w.claims()),
 		"H1 empty signature":           parts[0] + "." + parts[1] + ".",
 		"H2 public key as HMAC secret": hs(),
 		"H4 signature of another":      parts[0] + "." + parts[1] + "." + other[2],
 		"H4 truncated":                 good[:len(good)-4],
 		"H4 bit flipped in payload":    parts[0] + "." + flip(parts[1]) + "." + parts[2],
 		"H4 bit flipped in signature":  parts[0] + "." + parts[1] + "." + flip(parts[2]),
-		"H5 jwk of the attacker":       forge(t, mallory, head(with("jwk", publicJWK(t, mallory))), w.claims()),
-		"H6 jku":                       forge(t, mallory, head(with("jku", "http://169.254.169.254/jwks")), w.claims()),
-		"H6 x5u":                       forge(t, mallory, head(with("x5u", "https://evil.test/x")), w.claims()),
-		"H7 kid is a path":             forge(t, mallory, head(with("kid", "../../dev/null")), w.claims()),
-		"H7 kid is SQL":                forge(t, mallory, head(with("kid", "' or 1=1 --")), w.claims()),
-		"H7 kid of 10 kB":              forge(t, signer, head(with("kid", strings.Repeat("k", 6<<10))), w.claims()),
-		"H7 kid with NUL":              forge(t, signer, head(with("kid", kid+"\x00")), w.claims()),
-		"H7 kid of the right key":      forge(t, mallory, head(nil), w.claims()),
-		"H8 crit":                      forge(t, signer, head(with("crit", []string{"x"})), w.claims()),
-		"H8 b64 false":                 forge(t, signer, head(with("b64", false)), w.claims()),
-		"H8 zip":                       forge(t, signer, head(with("zip", "DEF")), w.claims()),
-		"H9 nested JWT":                forge(t, signer, head(with("cty", "JWT")), w.claims()),
+		"H5 jwk of the attacker":       attesttest.Forge(t, mallory, head(with("jwk", attesttest.PublicJWK(t, mallory))), w.claims()),
+		"H6 jku":                       attesttest.Forge(t, mallory, head(with("jku", "http://169.254.169.254/jwks")), w.claims()),
+		"H6 x5u":                       attesttest.Forge(t, mallory, head(with("x5u", "https://evil.test/x")), w.claims()),
+		"H7 kid is a path":             attesttest.Forge(t, mallory, head(with("kid", "../../dev/null")), w.claims()),
+		"H7 kid is SQL":                attesttest.Forge(t, mallory, head(with("kid", "' or 1=1 --")), w.claims()),
+		"H7 kid of 10 kB":              attesttest.Forge(t, signer, head(with("kid", strings.Repeat("k", 6<<10))), w.claims()),
+		"H7 kid with NUL":              attesttest.Forge(t, signer, head(with("kid", kid+"\x00")), w.claims()),
+		"H7 kid of the right key":      attesttest.Forge(t, mallory, head(nil), w.claims()),
+		"H8 crit":                      attesttest.Forge(t, signer, head(with("crit", []string{"x"})), w.claims()),
+		"H8 b64 false":                 attesttest.Forge(t, signer, head(with("b64", false)), w.claims()),
+		"H8 zip":                       attesttest.Forge(t, signer, head(with("zip", "DEF")), w.claims()),
+		"H9 nested JWT":                attesttest.Forge(t, signer, head(with("cty", "JWT")), w.claims()),
 		"H9 JWE":                       "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..aaaa.bbbb.cccc",
 		"H10 two dots more":            good + ".x.y",
 		"H10 one dot":                  parts[0] + "." + parts[1],
 		"H10 padding":                  good + "=",
-		"H11 AUD beside aud":           forge(t, signer, head(nil), fold(`"AUD":"https://evil.test"`)),
-		"H11 Sub beside sub":           forge(t, signer, head(nil), fold(`"Sub":"root"`)),
-		"H11 aud twice":                forge(t, signer, head(nil), fold(`"aud":"`+resource+`"`)),
-		"H11 exp twice":                forge(t, signer, head(nil), fold(`"exp":9999999999`)),
+		"H11 AUD beside aud":           attesttest.Forge(t, signer, head(nil), fold(`"AUD":"https://evil.test"`)),
+		"H11 Sub beside sub":           attesttest.Forge(t, signer, head(nil), fold(`"Sub":"root"`)),
+		"H11 aud twice":                attesttest.Forge(t, signer, head(nil), fold(`"aud":"`+resource+`"`)),
+		"H11 exp twice":                attesttest.Forge(t, signer, head(nil), fold(`"exp":9999999999`)),
 		"H13 no exp":                   w.token(with("exp", nil)),
 		"H13 exp past":                 w.token(with("exp", now.Unix()-1)),
 		"H13 exp within the leeway":    w.token(func(c map[string]any) { c["iat"], c["exp"] = now.Unix()-60, now.Unix()-2 }),
@@ -144,15 +145,15 @@ func TestHostileTokens(t *testing.T) {
 		"H15 iss unknown":              w.token(with("iss", "https://evil.test")),
 		"H15 iss with a slash":         w.token(with("iss", issuer+"/")),
 		"H15 no iss":                   w.token(with("iss", nil)),
-		"H16 typ JWT":                  forge(t, signer, head(with("typ", "JWT")), w.claims()),
-		"H16 no typ":                   forge(t, signer, head(with("typ", nil)), w.claims()),
-		"H16 task token":               forge(t, signer, head(with("typ", "ebb-task+jwt")), w.claims()),
+		"H16 typ JWT":                  attesttest.Forge(t, signer, head(with("typ", "JWT")), w.claims()),
+		"H16 no typ":                   attesttest.Forge(t, signer, head(with("typ", nil)), w.claims()),
+		"H16 task token":               attesttest.Forge(t, signer, head(with("typ", "ebb-task+jwt")), w.claims()),
 		"H16 DPoP proof":               w.proof("GET", base+path, ""),
-		"H16 SET":                      forge(t, signer, head(with("typ", "secevent+jwt")), w.claims()),
-		"H16 status list":              forge(t, signer, head(with("typ", "statuslist+jwt")), w.claims()),
-		"H20 WIT":                      forge(t, signer, head(with("typ", "wit+jwt")), w.claims()),
+		"H16 SET":                      attesttest.Forge(t, signer, head(with("typ", "secevent+jwt")), w.claims()),
+		"H16 status list":              attesttest.Forge(t, signer, head(with("typ", "statuslist+jwt")), w.claims()),
+		"H20 WIT":                      attesttest.Forge(t, signer, head(with("typ", "wit+jwt")), w.claims()),
 		"H22 too large":                w.token(with("x", strings.Repeat("x", 1<<20))),
-		"H22 nested":                   forge(t, signer, head(nil), fold(`"n":`+nested)),
+		"H22 nested":                   attesttest.Forge(t, signer, head(nil), fold(`"n":`+nested)),
 		"H24 NUL in sub":               w.token(with("sub", "ann\x00")),
 		"H24 bidi in jti":              w.token(with("jti", "lse_\u202e1")),
 		"H24 newline in client_id":     w.token(with("client_id", "sbx\n1")),
@@ -162,7 +163,7 @@ func TestHostileTokens(t *testing.T) {
 		"A60 no jti":                   w.token(with("jti", nil)),
 		"A58 no cnf":                   w.token(with("cnf", nil)),
 		"A58 two cnf members":          w.token(with("cnf", map[string]any{"jkt": w.jkt, "x5t#S256": w.jkt})),
-		"A58 cnf of another kind":      w.token(with("cnf", map[string]any{"jwk": publicJWK(t, w.key)})),
+		"A58 cnf of another kind":      w.token(with("cnf", map[string]any{"jwk": attesttest.PublicJWK(t, w.key)})),
 		"A58 cnf empty":                w.token(with("cnf", map[string]any{})),
 		"A58 cnf is a string":          w.token(with("cnf", w.jkt)),
 		"no task":                      w.token(with(issuer+verify.TaskClaim, nil)),
@@ -205,7 +206,7 @@ func TestHostileProofs(t *testing.T) {
 	v := w.running(cfg)
 	raw := w.token(nil)
 	mallory := p256(t)
-	jwk := publicJWK(t, w.key)
+	jwk := attesttest.PublicJWK(t, w.key)
 	n := 0
 	head := func(name string, value any) map[string]any {
 		h := map[string]any{"alg": "ES256", "typ": "dpop+jwt", "jwk": jwk}
@@ -224,7 +225,7 @@ func TestHostileProofs(t *testing.T) {
 	private["d"] = b64(make([]byte, 32))
 	extra := maps.Clone(jwk)
 	extra["kid"], extra["foo"] = "x", "bar"
-	ok := forge(t, w.key, head("x", "extra"), claims("", nil))
+	ok := attesttest.Forge(t, w.key, head("x", "extra"), claims("", nil))
 	okParts := strings.Split(ok, ".")
 	send := func(proofs ...string) error {
 		r := w.request(raw)
@@ -232,62 +233,62 @@ func TestHostileProofs(t *testing.T) {
 		_, err := v.Verify(r)
 		return err
 	}
-	again := forge(t, w.key, head("", nil), claims("", nil))
+	again := attesttest.Forge(t, w.key, head("", nil), claims("", nil))
 	if err := send(again); err != nil {
 		t.Fatal(err)
 	}
 	for name, proofs := range map[string][]string{
-		"H26 two headers":               {forge(t, w.key, head("", nil), claims("", nil)), forge(t, w.key, head("", nil), claims("", nil))},
+		"H26 two headers":               {attesttest.Forge(t, w.key, head("", nil), claims("", nil)), attesttest.Forge(t, w.key, head("", nil), claims("", nil))},
 		"H26 two in one":                {ok + ", " + ok},
 		"A34 not well-formed":           {"nope"},
-		"A36 no typ":                    {forge(t, w.key, head("typ", nil), claims("", nil))},
-		"A36 typ at+jwt":                {forge(t, w.key, head("typ", "at+jwt"), claims("", nil))},
-		"A36 typ JWT":                   {forge(t, w.key, head("typ", "JWT"), claims("", nil))},
-		"A37 no alg":                    {forge(t, w.key, head("alg", nil), claims("", nil))},
-		"A37 RS256 not allowed":         {forge(t, w.key, head("alg", "RS256"), claims("", nil))},
+		"A36 no typ":                    {attesttest.Forge(t, w.key, head("typ", nil), claims("", nil))},
+		"A36 typ at+jwt":                {attesttest.Forge(t, w.key, head("typ", "at+jwt"), claims("", nil))},
+		"A36 typ JWT":                   {attesttest.Forge(t, w.key, head("typ", "JWT"), claims("", nil))},
+		"A37 no alg":                    {attesttest.Forge(t, w.key, head("alg", nil), claims("", nil))},
+		"A37 RS256 not allowed":         {attesttest.Forge(t, w.key, head("alg", "RS256"), claims("", nil))},
 		"H34 none":                      {b64([]byte(`{"alg":"none","typ":"dpop+jwt"}`)) + "." + okParts[1] + "."},
-		"H34 HS256":                     {forge(t, w.key, head("alg", "HS256"), claims("", nil))},
-		"no jwk":                        {forge(t, w.key, head("jwk", nil), claims("", nil))},
-		"A35 no jti":                    {forge(t, w.key, head("", nil), claims("jti", nil))},
-		"A35 no htm":                    {forge(t, w.key, head("", nil), claims("htm", nil))},
-		"A35 no htu":                    {forge(t, w.key, head("", nil), claims("htu", nil))},
-		"A35 no iat":                    {forge(t, w.key, head("", nil), claims("iat", nil))},
-		"A52 no ath":                    {forge(t, w.key, head("", nil), claims("ath", nil))},
-		"A52 wrong ath":                 {forge(t, w.key, head("", nil), claims("ath", dpop.AccessTokenHash("other")))},
-		"H32 ath of another token":      {forge(t, w.key, head("", nil), claims("ath", dpop.AccessTokenHash(w.token(nil))))},
+		"H34 HS256":                     {attesttest.Forge(t, w.key, head("alg", "HS256"), claims("", nil))},
+		"no jwk":                        {attesttest.Forge(t, w.key, head("jwk", nil), claims("", nil))},
+		"A35 no jti":                    {attesttest.Forge(t, w.key, head("", nil), claims("jti", nil))},
+		"A35 no htm":                    {attesttest.Forge(t, w.key, head("", nil), claims("htm", nil))},
+		"A35 no htu":                    {attesttest.Forge(t, w.key, head("", nil), claims("htu", nil))},
+		"A35 no iat":                    {attesttest.Forge(t, w.key, head("", nil), claims("iat", nil))},
+		"A52 no ath":                    {attesttest.Forge(t, w.key, head("", nil), claims("ath", nil))},
+		"A52 wrong ath":                 {attesttest.Forge(t, w.key, head("", nil), claims("ath", dpop.AccessTokenHash("other")))},
+		"H32 ath of another token":      {attesttest.Forge(t, w.key, head("", nil), claims("ath", dpop.AccessTokenHash(w.token(nil))))},
 		"A38 bad signature":             {okParts[0] + "." + okParts[1] + "." + strings.Split(again, ".")[2]},
-		"A39 private jwk":               {forge(t, w.key, head("jwk", private), claims("", nil))},
-		"H33 symmetric jwk":             {forge(t, w.key, head("jwk", map[string]any{"kty": "oct", "k": "AAAA"}), claims("", nil))},
-		"A40 wrong htm":                 {forge(t, w.key, head("", nil), claims("htm", "POST"))},
-		"A40 htm in lower case":         {forge(t, w.key, head("", nil), claims("htm", "get"))},
-		"A40 other path":                {forge(t, w.key, head("", nil), claims("htu", base+"/api/eu/43"))},
-		"H29 other host":                {forge(t, w.key, head("", nil), claims("htu", "https://evil.test"+path))},
-		"H29 other port":                {forge(t, w.key, head("", nil), claims("htu", base+":8443"+path))},
-		"H29 other scheme":              {forge(t, w.key, head("", nil), claims("htu", "http://orders.test"+path))},
-		"A42 an hour old":               {forge(t, w.key, head("", nil), claims("iat", now.Unix()-3600))},
-		"A42 an hour ahead":             {forge(t, w.key, head("", nil), claims("iat", now.Unix()+3600))},
+		"A39 private jwk":               {attesttest.Forge(t, w.key, head("jwk", private), claims("", nil))},
+		"H33 symmetric jwk":             {attesttest.Forge(t, w.key, head("jwk", map[string]any{"kty": "oct", "k": "AAAA"}), claims("", nil))},
+		"A40 wrong htm":                 {attesttest.Forge(t, w.key, head("", nil), claims("htm", "POST"))},
+		"A40 htm in lower case":         {attesttest.Forge(t, w.key, head("", nil), claims("htm", "get"))},
+		"A40 other path":                {attesttest.Forge(t, w.key, head("", nil), claims("htu", base+"/api/eu/43"))},
+		"H29 other host":                {attesttest.Forge(t, w.key, head("", nil), claims("htu", "https://evil.test"+path))},
+		"H29 other port":                {attesttest.Forge(t, w.key, head("", nil), claims("htu", base+":8443"+path))},
+		"H29 other scheme":              {attesttest.Forge(t, w.key, head("", nil), claims("htu", "http://orders.test"+path))},
+		"A42 an hour old":               {attesttest.Forge(t, w.key, head("", nil), claims("iat", now.Unix()-3600))},
+		"A42 an hour ahead":             {attesttest.Forge(t, w.key, head("", nil), claims("iat", now.Unix()+3600))},
 		"H27 replayed":                  {again},
-		"H37 huge jti":                  {forge(t, w.key, head("", nil), claims("jti", strings.Repeat("j", 100<<10)))},
+		"H37 huge jti":                  {attesttest.Forge(t, w.key, head("", nil), claims("jti", strings.Repeat("j", 100<<10)))},
 		"H25 no proof":                  nil,
-		"H30 proof for the Host header": {forge(t, w.key, head("", nil), claims("htu", "https://spoofed.test"+path))},
+		"H30 proof for the Host header": {attesttest.Forge(t, w.key, head("", nil), claims("htu", "https://spoofed.test"+path))},
 	} {
 		if err := send(proofs...); fault(err) != "401 invalid_dpop_proof" {
 			t.Errorf("%s: %s (%v)", name, fault(err), err)
 		}
 	}
-	if err := send(forge(t, mallory, map[string]any{"alg": "ES256", "typ": "dpop+jwt", "jwk": publicJWK(t, mallory)}, claims("", nil))); fault(err) != "401 invalid_token" {
+	if err := send(attesttest.Forge(t, mallory, map[string]any{"alg": "ES256", "typ": "dpop+jwt", "jwk": attesttest.PublicJWK(t, mallory)}, claims("", nil))); fault(err) != "401 invalid_token" {
 		t.Errorf("A53 other key: %v", err)
 	}
 	for name, proof := range map[string]string{
 		"extra members":        ok,
-		"jwk with extras":      forge(t, w.key, head("jwk", extra), claims("", nil)),
-		"extra claims":         forge(t, w.key, head("", nil), claims("foo", "bar")),
-		"htu with query":       forge(t, w.key, head("", nil), claims("htu", base+path+"?q=1#f")),
-		"upper-case host":      forge(t, w.key, head("", nil), claims("htu", "HTTPS://ORDERS.test"+path)),
-		"default port":         forge(t, w.key, head("", nil), claims("htu", "https://orders.test:443"+path)),
-		"ten seconds old":      forge(t, w.key, head("", nil), claims("iat", now.Unix()-10)),
-		"eight seconds ahead":  forge(t, w.key, head("", nil), claims("iat", now.Unix()+8)),
-		"and a good one again": forge(t, w.key, head("", nil), claims("", nil)),
+		"jwk with extras":      attesttest.Forge(t, w.key, head("jwk", extra), claims("", nil)),
+		"extra claims":         attesttest.Forge(t, w.key, head("", nil), claims("foo", "bar")),
+		"htu with query":       attesttest.Forge(t, w.key, head("", nil), claims("htu", base+path+"?q=1#f")),
+		"upper-case host":      attesttest.Forge(t, w.key, head("", nil), claims("htu", "HTTPS://ORDERS.test"+path)),
+		"default port":         attesttest.Forge(t, w.key, head("", nil), claims("htu", "https://orders.test:443"+path)),
+		"ten seconds old":      attesttest.Forge(t, w.key, head("", nil), claims("iat", now.Unix()-10)),
+		"eight seconds ahead":  attesttest.Forge(t, w.key, head("", nil), claims("iat", now.Unix()+8)),
+		"and a good one again": attesttest.Forge(t, w.key, head("", nil), claims("", nil)),
 	} {
 		if err := send(proof); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -328,3 +329,5 @@ func fault(err error) string {
 	}
 	return strings.TrimSpace(strconv.Itoa(e.Status) + " " + string(e.Code))
 }
+
+func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

@@ -63,7 +63,8 @@ func (k Key) public() (jose.Key, error) {
 	return pub, nil
 }
 
-func generate(alg jose.Alg) (jose.Signer, error) {
+// Generate makes a private key for an algorithm.
+func Generate(alg jose.Alg) (jose.Signer, error) {
 	switch alg {
 	case jose.ES256:
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

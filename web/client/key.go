@@ -5,7 +5,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -19,14 +18,10 @@ import (
 
 // NewKey makes a client key: jose.ES256 or jose.EdDSA.
 func NewKey(alg jose.Alg) (jose.Signer, error) {
-	switch alg {
-	case jose.ES256:
-		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case jose.EdDSA, jose.Ed25519:
-		_, k, err := ed25519.GenerateKey(rand.Reader)
-		return k, err
+	if alg == jose.RS256 { // ebb signs with it where it must; clients never do
+		return nil, fmt.Errorf("client: cannot make a key for %q: choose ES256 or EdDSA", alg)
 	}
-	return nil, fmt.Errorf("client: cannot make a key for %q: choose ES256 or EdDSA", alg)
+	return keys.Generate(alg)
 }
 
 // SaveKey writes a key as PKCS#8 PEM to a new file of mode 0600. An existing

@@ -167,15 +167,6 @@ func (c *committer) stop() {
 	<-c.gone
 }
 
-func (c *committer) stopped() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
-}
-
 // ready makes sure there is a connection, and that the chain is where the
 // database says it is.
 func (c *committer) ready(ctx context.Context) error {

@@ -153,14 +153,6 @@ func (s *Store) Close() error {
 // Writer is the id of this run's chain.
 func (s *Store) Writer() string { return s.cfg.Writer }
 
-// Ping reports whether the database answers and holds the schema.
-func (s *Store) Ping(ctx context.Context) error {
-	if s.com.stopped() {
-		return errClosed
-	}
-	return s.engine.explain(s.engine.ping(ctx))
-}
-
 // Migrate applies pending migrations and returns their names.
 func Migrate(ctx context.Context, cfg Config) ([]migrations.File, error) {
 	cfg, err := cfg.withDefaults()

@@ -1,7 +1,7 @@
 // Package sqlstore keeps the Journal and the Desk in PostgreSQL or SQLite, in
 // one SQL text. It is the only place besides migrations that knows database/sql.
 //
-//	config.go     Config, Open, Close, Ping, Migrate, MigrationStatus
+//	config.go     Config, Open, Close, Migrate, MigrationStatus
 //	engine.go     an open database: handles to write and to read
 //	postgres.go   how PostgreSQL is opened and what its errors mean
 //	sqlite.go     the same for SQLite

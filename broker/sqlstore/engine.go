@@ -64,8 +64,3 @@ func (e *engine) explain(err error) error {
 	}
 	return fmt.Errorf("journal %s: %w", e.name, err)
 }
-
-func (e *engine) ping(ctx context.Context) error {
-	var one int
-	return e.reader.QueryRowContext(ctx, "SELECT count(*) FROM meta WHERE version = 1").Scan(&one)
-}

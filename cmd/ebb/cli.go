@@ -86,6 +86,15 @@ func (c *cli) remote(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// boxed is remote for a command of a sandbox, which is nobody but its key file.
+func (c *cli) boxed(cmd *cobra.Command) *cobra.Command {
+	f := cmd.Flags()
+	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: that of the ebb of this user on this machine")
+	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "the sandbox's own key `file` (EBB_KEY_FILE); enrolling makes it")
+	f.StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
+	return cmd
+}
+
 // localKeys are the key files that `ebb serve` makes in its data directory.
 const (
 	operatorKey = "operator.key"

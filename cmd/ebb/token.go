@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -73,7 +74,7 @@ instead, fit for curl -H @-. What a provider certifies is named by --public-key:
 	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")
 	f.StringVar(&t.use, "use", "", "print header lines for one request: `\"METHOD URL\"`")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error { return c.token(cmd, &t) })
-	return c.output(c.remote(cmd))
+	return c.output(c.boxed(cmd))
 }
 
 func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
@@ -169,9 +170,7 @@ func (c *cli) sandbox(cmd *cobra.Command, t *tokenFlags) (*client.Sandbox, keyfi
 		if fresh {
 			return nil, none, usage("there is no key file "+c.keyFile+" and no ticket", "enrol with --ticket or EBB_TICKET")
 		}
-		if c.clientID != "" {
-			id.ClientID = c.clientID
-		}
+		id.ClientID = cmp.Or(id.ClientID, c.env("EBB_CLIENT_ID"))
 		s, err := c.newSandbox(id)
 		return s, id, err
 	}

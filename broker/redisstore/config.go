@@ -97,6 +97,7 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	redis.SetLogger(driverLog{c.Logger}) // it has one for the whole process
 	s := &Store{cfg: c, keys: keys{c.Prefix}}
 	s.client, s.cluster = c.connect()
 	s.batcher = &batcher{limit: c.Timeout, exec: func(ctx context.Context, cmds []redis.Cmder) { s.pipeline(ctx, s.client, cmds) }}

@@ -12,7 +12,7 @@
 //   - leases.go   LeaseTable; feed.go the revocation feed; tail.go its wake-ups
 //   - gate.go     Admit; values.go one-time values and paces
 //   - guard.go    Check and Mark; canary.go how a loss is noticed
-//   - metrics.go
+//   - metrics.go; log.go what the driver itself has to say
 //
 // # What lies where
 //

@@ -49,14 +49,14 @@ const (
 	LeaseUndelivered = "lease.undelivered" // minted, but it never left
 
 	// Of credentials at third parties alone.
-	LeaseIntended    = "lease.intended"          // the provider is about to be asked
-	LeaseAccepted    = "lease.upstream_accepted" // the provider took the revocation; it is refused there later
-	LeaseDead        = "lease.dead"              // dead at the provider, and how that is known
-	LeaseUnconfirmed = "lease.unconfirmed"       // the provider never confirmed; its own expiry has passed
-	LeaseForced      = "lease.forced"            // a person said that nothing is owed any more
-	LeaseRetried     = "lease.retried"           // a person wanted the next attempt now
-	LeaseStuck       = "lease.stuck"             // an attempt to take it back failed: the first, and each tenth after it
-	OrphanRevoked    = "orphan.revoked"          // found at the provider and on no record as alive, taken back
+	LeaseIntended    = "lease.intended"    // the provider is about to be asked
+	LeaseAccepted    = "lease.accepted"    // the provider took the revocation; it is refused there later
+	LeaseDead        = "lease.dead"        // dead at the provider, and how that is known
+	LeaseUnconfirmed = "lease.unconfirmed" // the provider never confirmed; its own expiry has passed
+	LeaseForced      = "lease.forced"      // a person said that nothing is owed any more
+	LeaseRetried     = "lease.retried"     // a person wanted the next attempt now
+	LeaseStuck       = "lease.stuck"       // an attempt to take it back failed: the first, and each tenth after it
+	OrphanRevoked    = "orphan.revoked"    // found at the provider and on no record as alive, taken back
 )
 
 // Kinds is the whole table, sorted.

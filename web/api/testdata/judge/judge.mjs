@@ -125,6 +125,7 @@ await assert.rejects(poll(), (e) => e.error === 'authorization_pending')
 await approve()
 await new Promise((done) => setTimeout(done, job.interval))
 assert.equal((await poll()).scope, job.write)
+await new Promise((done) => setTimeout(done, job.interval))
 await assert.rejects(poll(), (e) => e.error === 'invalid_grant')
 step('deferred token response')
 

@@ -63,7 +63,7 @@ const (
 func Kinds() []string {
 	return []string{
 		BrokerStarted, BrokerStopped,
-		LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered, LeaseAccepted,
+		LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,
 		OrphanRevoked,
 		PolicyRejected, PolicyReloaded,

@@ -208,8 +208,9 @@ func (g *google) serve(w http.ResponseWriter, r *http.Request, body []byte) (int
 		for id, m := range api.Methods {
 			before, after, _ := strings.Cut(m.Path, "{")
 			_, after, _ = strings.Cut(after, "}")
-			resource, ok := strings.CutPrefix(r.URL.Path, "/"+before)
-			if resource, ok = strings.CutSuffix(resource, after); !ok || !strings.HasPrefix(r.URL.Path, "/"+before) || !strings.Contains(m.Path, "{") && resource != "" {
+			resource, begins := strings.CutPrefix(r.URL.Path, "/"+before)
+			resource, ends := strings.CutSuffix(resource, after)
+			if !begins || !ends || !strings.Contains(m.Path, "{") && resource != "" {
 				continue
 			}
 			for _, p := range m.Parameters {

@@ -157,21 +157,6 @@ func (b bed) mint(t *testing.T, d *vault.Driver, action string) (provider.Grant,
 	return g, c
 }
 
-// roles counts what the engine made and what is still there.
-func (b bed) roles(t *testing.T) (n int) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), b.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context()) //nolint:errcheck // only read
-	err = conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'v-' || $1 || '%'", "ebb-"+instance[:4]).Scan(&n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // alive counts the engine's leases.
 func (b bed) alive(t *testing.T, role string) int {
 	t.Helper()

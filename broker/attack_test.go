@@ -241,6 +241,13 @@ func (s hookStore) Append(ctx context.Context, r broker.Record) error {
 	return err
 }
 
+func (s hookStore) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
+	if err := s.h.start(ctx, "Take"); err != nil {
+		return nil, err
+	}
+	return s.Store.Take(ctx, provider, now, hold, n)
+}
+
 func (s hookStore) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
 	if err := s.h.start(ctx, "Tasks"); err != nil {
 		return nil, err

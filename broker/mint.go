@@ -152,7 +152,13 @@ func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
 	}
 	r := weaker(m.u.traits.Revocability, cred.Revocability)
 	l.Class, l.ExpiresAt = r.Class, exp
-	l.Upstream = &Upstream{Bound: Seconds(r.Bound / time.Second), DiesAt: cred.DiesAt, NextAt: exp}
+	// A provider whose clock is behind names a moment that is over before the
+	// credential is: it counts as alive for as long as was asked for.
+	dies := cred.DiesAt
+	if asked := l.Upstream.DiesAt; !dies.IsZero() && dies.Before(asked) {
+		dies = asked
+	}
+	l.Upstream = &Upstream{Bound: Seconds(r.Bound / time.Second), DiesAt: dies, NextAt: exp}
 	if !cred.Handle.Empty() {
 		sealed, err := b.cfg.Sealer.Seal(l.ID, cred.Handle)
 		if err != nil {

@@ -6,4 +6,5 @@
 //	upstream.go a third party over HTTP with a state of its own, which fails as it is told
 //	driver.go   Party: a driver for it
 //	sealing.go  sealing keys for handles
+//	redis.go    a redis-server to be killed
 package brokertest

@@ -59,6 +59,8 @@
 //	lane_work.go      one attempt at one lease: revoke, probe, wait, give up, settle
 //	complete_wait.go  the end of a task waits for its lanes
 //	proof.go          what is known of it, signed
+//	sweep.go          what providers list, compared with the record
+//	sweep_orphan.go   what no record knows as alive, taken back
 //	owed.go           sums of what is owed: metrics, readiness, what no record owes
 //	operate.go        a person's retry, and a person's word that nothing is owed
 //	reseal.go         handles under the newest sealing key

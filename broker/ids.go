@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -27,6 +29,20 @@ func newID(prefix string) string {
 // an id of a caller becomes a key anywhere.
 func validID(prefix, id string) bool {
 	return strings.HasPrefix(id, prefix) && idForm.MatchString(id)
+}
+
+// madeAt is when an id was made, by the clock of whoever made it (RFC 9562 section
+// 5.7). ok is false for what newID cannot have made.
+func madeAt(prefix, id string) (at time.Time, ok bool) {
+	if !validID(prefix, id) {
+		return time.Time{}, false
+	}
+	var u uuid.UUID
+	if _, err := hex.Decode(u[:], []byte(id[len(prefix):])); err != nil || u.Version() != 7 || u.Variant() != uuid.RFC4122 {
+		return time.Time{}, false
+	}
+	ms := int64(binary.BigEndian.Uint64(u[:8]) >> 16) //nolint:gosec // 48 bits
+	return time.UnixMilli(ms).UTC(), true
 }
 
 // sandboxOf is the client_id of a task's sandbox; taskOf is its inverse. A task

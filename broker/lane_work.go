@@ -190,14 +190,19 @@ func (a *attempt) target() (provider.Target, error) {
 
 // call waits for its turn at the provider and calls it, in time.
 func (a *attempt) call(ctx context.Context, do func(context.Context) error) error {
-	u := a.u
+	return a.b.call(ctx, a.u, do)
+}
+
+// call waits for a turn at a provider and calls it, in time. errNotToday says that
+// nobody was asked.
+func (b *Broker) call(ctx context.Context, u *upstream, do func(context.Context) error) error {
 	select {
 	case u.calls <- struct{}{}:
 	case <-ctx.Done():
 		return errNotToday
 	}
 	defer func() { <-u.calls }()
-	now := a.b.now()
+	now := b.now()
 	if ctx.Err() != nil || u.quietFor(now) > 0 || !u.ending.Try(now) {
 		return errNotToday
 	}
@@ -205,12 +210,12 @@ func (a *attempt) call(ctx context.Context, do func(context.Context) error) erro
 	defer cancel()
 	err := do(called)
 	if err != nil && ctx.Err() != nil {
-		u.ending.Done(true, a.b.now(), 0) // the broker stops: that says nothing about the provider
+		u.ending.Done(true, b.now(), 0) // the broker stops: that says nothing about the provider
 		return errNotToday
 	}
-	u.ending.Done(answered(err), a.b.now(), jitter())
+	u.ending.Done(answered(err), b.now(), jitter())
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
-		u.leaveAlone(a.b.now(), busy.After)
+		u.leaveAlone(b.now(), busy.After)
 	}
 	return err
 }

@@ -18,6 +18,10 @@ type metrics struct {
 	owing       *prometheus.GaugeVec
 	owingAge    *prometheus.GaugeVec
 	orphans     *prometheus.CounterVec
+	orphansLeft *prometheus.GaugeVec
+	sweeps      *prometheus.CounterVec
+	sweepTook   *prometheus.GaugeVec
+	sweptAt     *prometheus.GaugeVec
 	revocations *prometheus.CounterVec
 	deadAfter   *prometheus.HistogramVec
 	mints       *prometheus.CounterVec
@@ -42,7 +46,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.newUpstream()
 	if r != nil {
 		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded,
-			m.owing, m.owingAge, m.orphans, m.revocations, m.deadAfter, m.mints, m.mintSeconds, m.breakers)
+			m.owing, m.owingAge, m.orphans, m.orphansLeft, m.sweeps, m.sweepTook, m.sweptAt, m.revocations, m.deadAfter, m.mints, m.mintSeconds, m.breakers)
 	}
 	return m
 }

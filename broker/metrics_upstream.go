@@ -21,7 +21,11 @@ func (m *metrics) newUpstream() {
 	}
 	m.owing = gauge("ebb_owed_revocations", "Credentials of third parties that are refused here and not yet known to be dead there.")
 	m.owingAge = gauge("ebb_owed_oldest_seconds", "Since when the oldest of them is owed.")
-	m.orphans = counter("ebb_orphans_total", "Credentials found at a provider that no record knows as alive.")
+	m.orphans = counter("ebb_orphans_total", "Credentials found at a provider that no record knows as alive, and taken back.")
+	m.orphansLeft = gauge("ebb_orphans_left", "Orphans that the last search found and that are still there.")
+	m.sweeps = counter("ebb_sweeps_total", "Searches for orphans.", "outcome")
+	m.sweepTook = gauge("ebb_sweep_seconds", "What the last search for orphans took.")
+	m.sweptAt = gauge("ebb_sweep_success_timestamp_seconds", "When the last search began that went through the whole list and left no orphan.")
 	m.revocations = counter("ebb_revocations_total", "Ends of third-party credentials: how each is known to be dead, and attempts that failed.", "outcome")
 	m.deadAfter = seconds("ebb_revocation_seconds", "From refused here to dead at the provider.", 0.005, 10)
 	m.mints = counter("ebb_upstream_mints_total", "Mints at a provider.", "outcome")
@@ -38,6 +42,7 @@ type upstreamMetrics struct {
 func (m *metrics) upstream(name string) *upstreamMetrics {
 	u := &upstreamMetrics{m, name}
 	m.orphans.WithLabelValues(name)
+	m.orphansLeft.WithLabelValues(name)
 	m.owing.WithLabelValues(name)
 	m.owingAge.WithLabelValues(name)
 	return u
@@ -71,6 +76,27 @@ func (u *upstreamMetrics) failed(err error) {
 		outcome = "sealed"
 	}
 	u.m.revocations.WithLabelValues(u.name, outcome).Inc()
+}
+
+func (u *upstreamMetrics) orphan() { u.m.orphans.WithLabelValues(u.name).Inc() }
+
+// swept counts a search for orphans.
+func (u *upstreamMetrics) swept(err error, left int, began time.Time, took time.Duration) {
+	outcome := "done"
+	switch {
+	case err == nil:
+		u.m.sweptAt.WithLabelValues(u.name).Set(float64(began.Unix()))
+	case errors.Is(err, errNotToday):
+		outcome = "postponed"
+	default:
+		outcome = "failed"
+	}
+	u.m.sweeps.WithLabelValues(u.name, outcome).Inc()
+	if outcome == "postponed" {
+		return
+	}
+	u.m.sweepTook.WithLabelValues(u.name).Set(took.Seconds())
+	u.m.orphansLeft.WithLabelValues(u.name).Set(float64(left))
 }
 
 // ended counts an end that is settled.

@@ -136,6 +136,10 @@ func (b *Broker) runUpstream(ctx context.Context, run func(func() error)) {
 	}
 	for _, u := range b.upstreams {
 		run(func() error { return b.lane(ctx, u) })
+		// What only time ends cannot be taken back, orphan or not.
+		if l, can := u.Driver.(provider.Lister); can && u.traits.Revocability.Class != provider.ClassTTLOnly {
+			run(func() error { return b.sweepEvery(ctx, u, l) })
+		}
 	}
 	run(func() error {
 		b.countOwed(ctx)

@@ -198,5 +198,5 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 	if owed > 0 {
 		out = append(out, Dependency{Name: "owed_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are owed to a store; the broker goes on trying", owed)})
 	}
-	return append(out, b.owing(ctx)...)
+	return append(append(out, b.owing(ctx)...), b.sweeps()...)
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2/expirable"
+
 	"ebb/broker/pace"
 	"ebb/broker/provider"
 )
@@ -51,6 +53,8 @@ type upstream struct {
 	wake    chan struct{}
 	quiet   atomic.Int64 // the provider asked to be left alone until then, Unix milliseconds
 	held    atomic.Int64 // credentials that are in no final state, as last counted
+	swept   swept
+	orphans *lru.LRU[string, time.Time] // by lease, when they were taken back
 }
 
 func newUpstream(name string, p Provider, m *upstreamMetrics) *upstream {
@@ -63,6 +67,7 @@ func newUpstream(name string, p Provider, m *upstreamMetrics) *upstream {
 	return &upstream{
 		Provider: p, name: name, traits: p.Driver.Traits(), logged: m, mints: pace.NewGate(p.Parallel), minting: breaker(), ending: breaker(),
 		calls: make(chan struct{}, p.Parallel), claims: make(chan struct{}, claimsPerCall*p.Parallel), wake: make(chan struct{}, 1),
+		orphans: lru.NewLRU[string, time.Time](8192, nil, orphanMemory),
 	}
 }
 

@@ -14,7 +14,8 @@
 //	seal.go     Sealer: what keeps revocation handles unreadable at rest
 //	record.go   audit entries, and writing them
 //	secrets.go  the operator's secrets, which drivers use
-//	trial.go    a provider tried out: set-up, mint, probe, revoke
+//	trial.go    a provider tried out in a task of its own; trial_steps.go: what is
+//	            looked at, and what is said of it
 //	metrics.go  metrics_upstream.go those of third parties
 //
 // # The walk of one request

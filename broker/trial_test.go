@@ -9,7 +9,6 @@ import (
 	"ebb/broker"
 	"ebb/broker/brokertest"
 	"ebb/broker/provider"
-	"ebb/scopes"
 )
 
 func steps(tr broker.Trial) string {
@@ -32,8 +31,8 @@ func TestTrialMintsProbesAndRevokes(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: instant()})
 	operator := x.who(brokertest.Operator)
-	tr, err := x.Broker.TryProvider(t.Context(), operator, "up", scopesOf("up:a/b:read"))
-	if err != nil || !tr.OK || steps(tr) != "check ok, mint ok, alive ok, revoke ok" {
+	tr, err := x.Broker.TryProvider(t.Context(), operator, "up", broker.TrialSpec{Scopes: scopesOf("up:a/b:read")})
+	if err != nil || !tr.OK || steps(tr) != "setup ok, check ok, mint ok, alive ok, revoke ok" {
 		t.Fatalf("a provider that works: %v, %s %+v", err, steps(tr), tr)
 	}
 	if alive := x.up.Alive(); len(alive) != 0 || x.up.Minted() != 1 {
@@ -49,7 +48,7 @@ func TestTrialMintsProbesAndRevokes(t *testing.T) {
 			t.Errorf("%s is not on the record: %v", want, kinds)
 		}
 	}
-	if tr, err := x.Broker.TryProvider(t.Context(), operator, "up", scopes.Set{}); err != nil || len(tr.Steps) != 0 || x.up.Minted() != 1 {
+	if tr, err := x.Broker.TryProvider(t.Context(), operator, "up", broker.TrialSpec{}); err != nil || steps(tr) != "setup ok" || x.up.Minted() != 1 {
 		t.Errorf("without a scope: %v %+v", err, tr)
 	}
 }
@@ -61,15 +60,15 @@ func TestTrialSaysWhatIsWrong(t *testing.T) {
 		fault brokertest.Fault
 		want  string
 	}{
-		"no mint":       {"mint", brokertest.Error500, "check ok, mint bad"},
-		"no revocation": {"revoke", brokertest.Error500, "check ok, mint ok, alive ok, revoke bad"},
-		"no probe":      {"probe", brokertest.Error500, "check ok, mint ok, alive bad"},
+		"no mint":       {"mint", brokertest.Error500, "setup ok, check ok, mint bad, revoke ok"},
+		"no revocation": {"revoke", brokertest.Error500, "setup ok, check ok, mint ok, alive ok, revoke bad"},
+		"no probe":      {"probe", brokertest.Error500, "setup ok, check ok, mint ok, alive bad"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := thirdParty(t, shape{party: instant()})
 			x.up.On(c.op, c.fault)
-			tr, err := x.Broker.TryProvider(t.Context(), x.who(brokertest.Operator), "up", scopesOf("up:a/b:read"))
+			tr, err := x.Broker.TryProvider(t.Context(), x.who(brokertest.Operator), "up", broker.TrialSpec{Scopes: scopesOf("up:a/b:read")})
 			if err != nil || tr.OK || !strings.HasPrefix(steps(tr), c.want) {
 				t.Errorf("%v, %s", err, steps(tr))
 			}
@@ -92,16 +91,20 @@ func TestTrialIsTheOperators(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: instant()})
 	for _, role := range []string{brokertest.Runner, brokertest.Approver, brokertest.Auditor} {
-		_, err := x.Broker.TryProvider(t.Context(), x.who(role), "up", scopesOf("up:a/b:read"))
+		_, err := x.Broker.TryProvider(t.Context(), x.who(role), "up", broker.TrialSpec{Scopes: scopesOf("up:a/b:read")})
 		kindOf(t, err, broker.Forbidden)
 	}
 	operator := x.who(brokertest.Operator)
-	_, err := x.Broker.TryProvider(t.Context(), operator, "nope", scopes.Set{})
+	_, err := x.Broker.TryProvider(t.Context(), operator, "nope", broker.TrialSpec{})
 	kindOf(t, err, broker.NotFound)
-	_, err = x.Broker.TryProvider(t.Context(), operator, "orders", scopes.Set{})
+	_, err = x.Broker.TryProvider(t.Context(), operator, "orders", broker.TrialSpec{})
 	kindOf(t, err, broker.NotFound)
+	for _, ttl := range []broker.Seconds{-1, 1, 9, 3601, 1 << 60} {
+		_, err = x.Broker.TryProvider(t.Context(), operator, "up", broker.TrialSpec{TTL: ttl, Scopes: scopesOf("up:a:read")})
+		kindOf(t, err, broker.Invalid)
+	}
 	for _, set := range []string{"orders:a:read", "up:a:read orders:a:read"} {
-		_, err = x.Broker.TryProvider(t.Context(), operator, "up", scopesOf(set))
+		_, err = x.Broker.TryProvider(t.Context(), operator, "up", broker.TrialSpec{Scopes: scopesOf(set)})
 		kindOf(t, err, broker.InvalidScope)
 	}
 	if x.up.Minted() != 0 {

@@ -52,6 +52,7 @@ type upstream struct {
 	claims  chan struct{} // leases that the lane holds claimed
 	wake    chan struct{}
 	quiet   atomic.Int64 // the provider asked to be left alone until then, Unix milliseconds
+	tried   atomic.Bool  // a trial is under way
 	held    atomic.Int64 // credentials that are in no final state, as last counted
 	swept   swept
 	orphans *lru.LRU[string, time.Time] // by lease, when they were taken back

@@ -160,6 +160,13 @@ type Checker interface {
 	CheckSetup(context.Context) []Finding
 }
 
+// Certifier is implemented by drivers that certify a key of the caller.
+type Certifier interface {
+	// SampleKey is a Grant.PublicKey whose private half nobody has: what a provider
+	// is tried out with.
+	SampleKey() (string, error)
+}
+
 // Finding is one thing that CheckSetup found.
 type Finding struct {
 	Fatal  bool   // nothing can be minted, or what is minted cannot be revoked

@@ -143,6 +143,7 @@ func (a *API) v1() []route {
 		{post, "/v1/leases/:id/retry", below, call(a, http.StatusOK, a.retryLease)},
 		{post, "/v1/leases/:id/force", below, call(a, http.StatusOK, a.forceLease)},
 		{get, "/v1/providers", below, call(a, http.StatusOK, a.providers)},
+		{post, "/v1/providers/:name/check", below, call(a, http.StatusOK, a.checkProvider)},
 		{get, "/v1/secrets", below, call(a, http.StatusOK, a.secrets)},
 		{post, "/v1/secrets", below, call(a, http.StatusOK, a.putSecret)},
 		{post, "/v1/secrets/:name/remove", below, call(a, http.StatusOK, a.removeSecret)},

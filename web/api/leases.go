@@ -50,6 +50,15 @@ func (a *API) providers(c echo.Context, who broker.Principal, _ web.None) (provi
 	return providerList{items}, err
 }
 
+// checkProvider tries a provider out, which takes as long as the provider does.
+func (a *API) checkProvider(c echo.Context, who broker.Principal, spec broker.TrialSpec) (broker.Trial, error) {
+	outlast(c, broker.TrialTime)
+	t, err := a.b.TryProvider(c.Request().Context(), who, c.Param("name"), spec)
+	ev := web.EventOf(c)
+	ev.LeaseID, ev.TaskID = t.LeaseID, t.TaskID
+	return t, err
+}
+
 // leased puts the ids on the request's log line.
 func leased(c echo.Context) func(broker.Lease, error) (broker.Lease, error) {
 	return func(l broker.Lease, err error) (broker.Lease, error) {

@@ -121,6 +121,41 @@ func TestThirdPartyEnd(t *testing.T) {
 	r.v1(t, brokertest.Runner2, "GET", task+"/receipt", nil).problem(t, "another runner", 404, "not_found")
 }
 
+// A provider is tried out by operators: what is found is an answer, not an error.
+func TestProviderCheck(t *testing.T) {
+	t.Parallel()
+	r, up, _ := withUpstream(t, true)
+	check := func(who, name string, body any) *answer {
+		return r.v1(t, who, "POST", "/v1/providers/"+name+"/check", body)
+	}
+	for _, who := range []string{brokertest.Runner, brokertest.Approver, brokertest.Auditor, brokertest.Server} {
+		check(who, "up", map[string]any{"scope": "up:a:read"}).problem(t, who, 403, "forbidden")
+	}
+	check(brokertest.Operator, "nope", map[string]any{}).problem(t, "unknown", 404, "not_found")
+	check(brokertest.Operator, "%00%0a..%2f", map[string]any{}).problem(t, "a hostile name", 404, "not_found")
+	check(brokertest.Operator, "orders", map[string]any{}).problem(t, "ebb's own tokens", 404, "not_found")
+	check(brokertest.Operator, "up", map[string]any{"scope": "orders:a:read"}).problem(t, "another's scope", 400, "invalid_scope")
+	check(brokertest.Operator, "up", map[string]any{"scope": "up:a:read", "ttl_seconds": 9}).problem(t, "too short", 400, "invalid_request")
+	check(brokertest.Operator, "up", map[string]any{"public_key": "x"}).problem(t, "unknown member", 400, "invalid_request")
+	check(brokertest.Operator, "up", nil).problem(t, "no body", 415, "unsupported_media_type")
+	if up.Minted() != 0 {
+		t.Fatal("something was minted")
+	}
+	if a := check(brokertest.Operator, "up", map[string]any{}); a.status != 200 || a.json["ok"] != true || up.Minted() != 0 {
+		t.Errorf("the set-up alone: %d %s", a.status, a.body)
+	}
+	a := check(brokertest.Operator, "up", map[string]any{"scope": "up:a:read", "ttl_seconds": 60})
+	if a.status != 200 || a.json["ok"] != true || a.text("lease_id") == "" || up.Minted() != 1 || len(up.Alive()) != 0 || strings.Contains(a.body, "canary") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	up.On(brokertest.OpMint, brokertest.DoneCut)
+	a = check(brokertest.Operator, "up", map[string]any{"scope": "up:a:read"})
+	if a.status != 200 || a.json["ok"] != false || !strings.Contains(a.body, `"step":"mint","ok":false`) || strings.Contains(a.body, "canary") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	waitFor(t, func() bool { return len(up.Alive()) == 0 })
+}
+
 func waitFor(t *testing.T, is func() bool) {
 	t.Helper()
 	for range 250 {

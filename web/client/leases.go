@@ -59,4 +59,10 @@ func (o *Operator) Providers(ctx context.Context) ([]broker.ProviderState, error
 	return out.Items, err
 }
 
+// CheckProvider tries a provider out; it waits as long as that takes.
+func (o *Operator) CheckProvider(ctx context.Context, name string, spec broker.TrialSpec) (broker.Trial, error) {
+	var out broker.Trial
+	return out, o.doWait(ctx, http.MethodPost, "/v1/providers/"+url.PathEscape(name)+"/check", nil, spec, &out, broker.TrialTime)
+}
+
 func leasePath(id, verb string) string { return "/v1/leases/" + url.PathEscape(id) + verb }

@@ -205,6 +205,14 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, `GET /v1/leases?from=2026-11-20T12%3A00%3A00Z&owner=o&provider=p&sandbox=s&state=live&task_id=t&to=2026-11-20T12%3A00%3A00Z`},
 		{"Lease", func(ctx context.Context, o op) error { _, err := o.Lease(ctx, "l"); return err }, `GET /v1/leases/l`},
+		{"CheckProvider", func(ctx context.Context, o op) error {
+			_, err := o.CheckProvider(ctx, "a/b", broker.TrialSpec{Scopes: set, TTL: 90})
+			return err
+		}, `POST /v1/providers/a%2Fb/check {"scope":"orders:eu/42:read","ttl_seconds":90}`},
+		{"CheckProvider, set-up alone", func(ctx context.Context, o op) error {
+			_, err := o.CheckProvider(ctx, "p", broker.TrialSpec{})
+			return err
+		}, `POST /v1/providers/p/check {}`},
 		{"Secrets", func(ctx context.Context, o op) error { _, err := o.Secrets(ctx); return err }, `GET /v1/secrets`},
 		{"PutSecret", func(ctx context.Context, o op) error {
 			_, err := o.PutSecret(ctx, "a", provider.NewSecret("v"))
@@ -240,6 +248,24 @@ func explained(t *testing.T, set scopes.Set) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Half an answer is no verdict on a provider.
+func TestCheckProviderCut(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	o := f.operator(t, key)
+	whole := `{"provider":"p","kind":"k","ok":true,"steps":[{"step":"setup","ok":true,"notice":false,"what":"Fine.","took_ms":1}]}`
+	for _, body := range []string{whole[:40], "", "null garbage"} {
+		f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", strconv.Itoa(len(whole)))
+			_, _ = io.WriteString(w, body)
+		}
+		if got, err := o.CheckProvider(t.Context(), "p", broker.TrialSpec{}); err == nil || got.OK {
+			t.Errorf("%q: %+v %v", body, got, err)
+		}
+	}
 }
 
 func TestAnswers(t *testing.T) {

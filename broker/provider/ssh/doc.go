@@ -12,7 +12,7 @@
 //	probe.go    is it in the KRL that hosts fetch, and long enough
 //	kill.go     the command that ends open sessions
 //	run.go      Run: looks after the file and the CA's keys
-//	setup.go    CheckSetup
+//	setup.go    CheckSetup, and a key to try the provider out with
 //
 // krl is the format of revocation lists.
 //

@@ -45,10 +45,11 @@ type Driver struct {
 }
 
 var (
-	_ provider.Driver  = (*Driver)(nil)
-	_ provider.Prober  = (*Driver)(nil)
-	_ provider.Checker = (*Driver)(nil)
-	_ provider.Runner  = (*Driver)(nil)
+	_ provider.Driver    = (*Driver)(nil)
+	_ provider.Prober    = (*Driver)(nil)
+	_ provider.Checker   = (*Driver)(nil)
+	_ provider.Certifier = (*Driver)(nil)
+	_ provider.Runner    = (*Driver)(nil)
 )
 
 // New makes a driver; every problem of the options is reported at once. It makes

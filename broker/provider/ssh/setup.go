@@ -2,9 +2,12 @@ package ssh
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -60,6 +63,19 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 		fatal("chmod +x it, or correct kill.command.", "The kill command %s is no program.", d.set.Kill.Command[0])
 	}
 	return out
+}
+
+// SampleKey implements provider.Certifier.
+func (d *Driver) SampleKey() (string, error) {
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(key)), "\n"), nil
 }
 
 // has reports whether a list says something about a CA.

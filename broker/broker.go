@@ -145,7 +145,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 	}
 	b.upstreams = newUpstreams(c, b.m)
 	if b.instance = c.Instance; b.instance == "" {
-		b.instance = instanceOf(c.Issuer)
+		b.instance = InstanceOf(c.Issuer)
 	}
 	for i := range c.Principals {
 		p := &c.Principals[i]

@@ -198,5 +198,12 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 	if owed > 0 {
 		out = append(out, Dependency{Name: "owed_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are owed to a store; the broker goes on trying", owed)})
 	}
+	if s := b.cfg.Sealer; s != nil {
+		key := Dependency{Name: "sealing_key"}
+		if s.Err() != nil { // its keeper logs what it is
+			key.Warning = "credentials of third parties wait, or will after the next start; see the log"
+		}
+		out = append(out, key)
+	}
 	return append(append(out, b.owing(ctx)...), b.sweeps()...)
 }

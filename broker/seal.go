@@ -13,4 +13,6 @@ type Sealer interface {
 	Open(leaseID, sealed string) (provider.Secret, error)
 	// KeyID names the key that Seal uses now, as it stands in what Seal returns.
 	KeyID() string
+	// Err is why some of it does not work now, or will not after the next start.
+	Err() error
 }

@@ -87,9 +87,9 @@ func newUpstreams(c Config, m *metrics) map[string]*upstream {
 // may take up to MintTime.
 func (b *Broker) Upstreams() bool { return len(b.upstreams) > 0 }
 
-// instanceOf names this installation at providers: replicas have the same issuer
+// InstanceOf names this installation at providers: replicas have the same issuer
 // and so the same name, others have another.
-func instanceOf(issuer string) string {
+func InstanceOf(issuer string) string {
 	sum := sha256.Sum256([]byte(issuer))
 	return hex.EncodeToString(sum[:4])
 }

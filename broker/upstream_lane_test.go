@@ -373,6 +373,12 @@ func TestUpstreamMintNeedsTheSealingKey(t *testing.T) {
 	if len(x.leases(t, s.Task.ID)) != 0 || x.up.Calls(brokertest.OpMint) != 0 {
 		t.Error("something was begun")
 	}
+	for _, d := range x.Broker.Ready(t.Context()) {
+		if d.Name == "sealing_key" && d.Err == nil && d.Warning != "" {
+			return
+		}
+	}
+	t.Error("readiness does not say so")
 }
 
 type noKey struct{}
@@ -382,6 +388,7 @@ func (noKey) Open(string, string) (provider.Secret, error) {
 	return provider.Secret{}, errors.New("no key")
 }
 func (noKey) KeyID() string { return "" }
+func (noKey) Err() error    { return errors.New("no key") }
 
 // A person may say that nothing is owed any more, with a reason; the claim of
 // whoever works on it ends.

@@ -7,7 +7,8 @@
 //	seal.go    Wrapper, Store, and Ring: which data key seals, which open
 //	load.go    Ring.Maintain: load, first key, next key, keys wrapped anew
 //
-// A folder below is one place where the wrapping key can live; all lists them.
+// A folder below is one place where the wrapping key can live; all lists them, and
+// sealtest is the suite that each passes.
 //
 // Nothing is guessed: when the store holds keys that the wrapping key does not
 // open, no new data key is made, because other replicas could not read what it

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -27,7 +28,10 @@ func (r *Ring) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("seal: reading the data keys: %w", err)
 	}
-	var closed error // of keys that do not open
+	closed := r.cfg.Wrapper.Check(ctx) // and of keys that do not open
+	if closed != nil {
+		closed = fmt.Errorf("seal: %w", closed)
+	}
 	for _, k := range stored {
 		closed = errors.Join(closed, r.unwrap(ctx, k))
 	}
@@ -91,7 +95,7 @@ func (r *Ring) unwrap(ctx context.Context, k Key) error {
 	if !stale {
 		return nil
 	}
-	wrapped, err := r.cfg.Wrapper.Wrap(ctx, k.ID, key)
+	wrapped, err := r.wrap(ctx, k.ID, key)
 	if err == nil {
 		err = r.cfg.Store.RewrapSealingKey(ctx, k.ID, k.Wrapped, wrapped)
 	}
@@ -99,6 +103,23 @@ func (r *Ring) unwrap(ctx context.Context, k Key) error {
 		r.cfg.Log.WarnContext(ctx, "a data key could not be wrapped by the new wrapping key", "key", k.ID, "error", err)
 	}
 	return nil
+}
+
+// wrap opens what it wrapped: whoever may encrypt and not decrypt would notice at
+// the next start, when it is too late.
+func (r *Ring) wrap(ctx context.Context, id string, key []byte) (string, error) {
+	wrapped, err := r.cfg.Wrapper.Wrap(ctx, id, key)
+	if err != nil {
+		return "", err
+	}
+	again, err := r.cfg.Wrapper.Unwrap(ctx, id, wrapped)
+	if err == nil && !bytes.Equal(again, key) {
+		err = ErrDamaged
+	}
+	if err != nil {
+		return "", fmt.Errorf("what was wrapped does not open: %w", err)
+	}
+	return wrapped, nil
 }
 
 // next makes a data key. It counts only when the store has it.
@@ -110,7 +131,7 @@ func (r *Ring) next(ctx context.Context) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	wrapped, err := r.cfg.Wrapper.Wrap(ctx, id, key)
+	wrapped, err := r.wrap(ctx, id, key)
 	if err != nil {
 		return Key{}, fmt.Errorf("seal: wrapping a new data key: %w", err)
 	}

@@ -22,6 +22,10 @@ type Wrapper interface {
 	// Stale reports that wrapped was not made by the newest version of the
 	// wrapping key; false when that cannot be told now.
 	Stale(ctx context.Context, wrapped string) bool
+	// Check says why, from some time on, the wrapping key will not open what it has
+	// wrapped: data keys in use hide that until the next start. nil when it will, or
+	// when that cannot be told now. It is asked every minute.
+	Check(ctx context.Context) error
 }
 
 // Key is a data key as the store keeps it.

@@ -32,7 +32,7 @@ var exits = map[string][]string{
 		"cmd/ebb/internal/demo/box.go",     // the tour's careless tool
 		"broker/redisstore/config.go",      // the password, into the connection
 		"cmd/ebb/internal/bench/people.go", // the bench is its own sandbox
-		"broker/provider/aws/client.go",    // ebb's own key, to sign with
+		"broker/awsapi/client.go",          // ebb's own key, to sign with
 		"broker/provider/aws/handle.go",    // handles
 		"broker/provider/postgres/",        // the broker's password, into the connection; handles
 		"broker/provider/gcp/",             // the broker's key and login, and a token that is exchanged

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -118,7 +119,7 @@ func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.
 	case c.Sealing.Kind == sealingFileKind:
 		options["path"] = filepath.Join(c.DataDir, sealingFile)
 	}
-	w, err := wrappers.New(c.Sealing.Kind, options)
+	w, err := wrappers.New(c.Sealing.Kind, options, cmp.Or(c.Instance, broker.InstanceOf(n.url)))
 	if err != nil {
 		return nil, fail(err.Error(), "put the key back, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
 	}

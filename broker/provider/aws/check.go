@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"ebb/broker/awsapi"
 	"ebb/broker/provider"
 )
 
@@ -36,11 +37,11 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 // checkSelf looks at ebb's own credentials and clock. RGW and MinIO do not know
 // GetCallerIdentity; there the first AssumeRole says.
 func (d *Driver) checkSelf(ctx context.Context) []provider.Finding {
-	ctx, cancel := context.WithTimeout(ctx, callTime(d.timeout))
+	ctx, cancel := context.WithTimeout(ctx, awsapi.CallTime(d.timeout))
 	defer cancel()
 	me, err := d.aws.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		if r, ok := replyOf(err); ok && d.flavor != flavorAWS && !r.throttled() && r.status < http.StatusInternalServerError {
+		if r, ok := replyOf(err); ok && d.flavor != flavorAWS && !r.Throttled() && r.Status < http.StatusInternalServerError {
 			return nil
 		}
 		return []provider.Finding{{Fatal: true, What: "sts:GetCallerIdentity fails: " + code(err),
@@ -89,7 +90,7 @@ func (d *Driver) checkRole(ctx context.Context, r rule, arn string) []provider.F
 		return fatal("sessions cannot be revoked: "+code(err),
 			"allow ebb iam:GetRole, iam:GetRolePolicy, iam:PutRolePolicy and iam:DeleteRolePolicy on it, or set revoke: none")
 	}
-	roleCtx, cancel := context.WithTimeout(ctx, callTime(d.timeout))
+	roleCtx, cancel := context.WithTimeout(ctx, awsapi.CallTime(d.timeout))
 	defer cancel()
 	got, err := d.aws.iam.GetRole(roleCtx, &iam.GetRoleInput{RoleName: &name})
 	if err != nil {
@@ -110,8 +111,8 @@ func code(err error) string {
 	if !ok {
 		return "no usable answer"
 	}
-	if r.code == "" || r.code == "UnknownError" {
-		return fmt.Sprintf("status %d", r.status)
+	if r.Code == "" || r.Code == "UnknownError" {
+		return fmt.Sprintf("status %d", r.Status)
 	}
-	return fmt.Sprintf("%s (status %d)", r.code, r.status)
+	return fmt.Sprintf("%s (status %d)", r.Code, r.Status)
 }

@@ -1,9 +1,7 @@
 package aws
 
 import (
-	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
@@ -14,15 +12,13 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	sdk "github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"ebb/broker/awsapi/awstest"
 )
 
 // cloud is STS and IAM as AWS documents them: it recomputes every signature,
@@ -195,7 +191,7 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "<AssumeRoleResponse><AssumeRoleResult></AssumeRoleResult></AssumeRoleResponse>")
 		return
 	}
-	if problem := c.signature(r, body); problem != "" {
+	if problem := awstest.Signed(r, body, cloudKey, cloudSecret, "sts", "iam"); problem != "" {
 		c.t.Errorf("%s: %s", action, problem)
 		refuse(w, 403, "SignatureDoesNotMatch")
 		return
@@ -232,43 +228,6 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func refuse(w http.ResponseWriter, status int, code string) {
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>as told</Message></Error><RequestId>r</RequestId></ErrorResponse>", code)
-}
-
-var authorization = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([a-z0-9-]+)/(sts|iam)/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=[0-9a-f]{64}$`)
-
-// signature recomputes a request's signature from what arrived.
-func (c *cloud) signature(r *http.Request, body []byte) string {
-	m := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
-	if m == nil || m[1] != cloudKey {
-		return "no signature of ours: " + r.Header.Get("Authorization")
-	}
-	at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
-	if err != nil || at.Format("20060102") != m[2] {
-		return "the date is not that of the scope"
-	}
-	signed := strings.Split(m[5], ";")
-	if !slices.Contains(signed, "host") || !slices.Contains(signed, "x-amz-date") || !slices.Contains(signed, "content-type") {
-		return "a header that counts is not signed: " + m[5]
-	}
-	again, _ := http.NewRequestWithContext(context.Background(), r.Method, "http://"+r.Host+r.URL.RequestURI(), nil)
-	for _, h := range signed {
-		switch h {
-		case "host", "x-amz-date":
-		case "content-length":
-			again.ContentLength = r.ContentLength
-		default:
-			again.Header[http.CanonicalHeaderKey(h)] = r.Header[http.CanonicalHeaderKey(h)]
-		}
-	}
-	sum := sha256.Sum256(body)
-	key := sdk.Credentials{AccessKeyID: cloudKey, SecretAccessKey: cloudSecret}
-	if err := v4.NewSigner().SignHTTP(context.Background(), key, again, hex.EncodeToString(sum[:]), m[4], m[3], at); err != nil {
-		return err.Error()
-	}
-	if got, want := r.Header.Get("Authorization"), again.Header.Get("Authorization"); got != want {
-		return "the signature is wrong:\n" + got + "\n" + want
-	}
-	return ""
 }
 
 func (c *cloud) act(action string, form url.Values) (status int, answer string) {

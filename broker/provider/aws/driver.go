@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
 
+	"ebb/broker/awsapi"
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
@@ -112,7 +113,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, err
 	}
 
-	h := handle{Role: role, Session: session, By: byUserID, Issued: now.Add(callTime(d.timeout) + skew).Unix(), Until: until.Unix()}
+	h := handle{Role: role, Session: session, By: byUserID, Issued: now.Add(awsapi.CallTime(d.timeout) + skew).Unix(), Until: until.Unix()}
 	in := d.request(g, h, policy, until.Sub(now))
 	if d.sourceIdentity {
 		h.By = bySourceIdentity
@@ -176,7 +177,7 @@ func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRo
 	}
 	asked := time.Duration(*in.DurationSeconds) * time.Second
 	issued := k.Expiration.Add(-asked)
-	if off := issued.Sub(d.now()); off > skew || off < -skew-callTime(d.timeout) {
+	if off := issued.Sub(d.now()); off > skew || off < -skew-awsapi.CallTime(d.timeout) {
 		return provider.Credential{}, fmt.Errorf("AWS says that the session of %s ends at %s: the clocks differ, or it is not the session that was asked for", asked, k.Expiration)
 	}
 	if k.Expiration.Before(until) {

@@ -13,6 +13,8 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/smithy-go/middleware"
+
+	"ebb/broker/awsapi"
 )
 
 // denyPolicy is the name of the inline policy that holds a role's denials.
@@ -21,7 +23,7 @@ const denyPolicy = "ebb-revoked"
 // read implements roleCalls with GetRolePolicy and, when there is no policy,
 // GetRole: IAM answers NoSuchEntity for either.
 func (c clients) read(ctx context.Context, role string) (text string, at time.Time, gone bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime(c.timeout))
+	ctx, cancel := context.WithTimeout(ctx, awsapi.CallTime(c.timeout))
 	defer cancel()
 	name := roleName(role)
 	got, err := c.iam.GetRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy)})
@@ -44,7 +46,7 @@ func (c clients) read(ctx context.Context, role string) (text string, at time.Ti
 
 // write implements roleCalls.
 func (c clients) write(ctx context.Context, role, text string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime(c.timeout))
+	ctx, cancel := context.WithTimeout(ctx, awsapi.CallTime(c.timeout))
 	defer cancel()
 	name := roleName(role)
 	if text == "" {
@@ -70,7 +72,7 @@ func calling(call, role string, err error) error {
 	switch {
 	case r.full():
 		return fmt.Errorf("role %s has no room for denies: move its own permissions from inline policies to a managed one: %w", role, err)
-	case r.status == http.StatusForbidden:
+	case r.Status == http.StatusForbidden:
 		return fmt.Errorf("ebb may not call iam:%s on role %s: allow it: %w", call, role, err)
 	}
 	return fmt.Errorf("iam:%s on role %s: %w", call, role, err)

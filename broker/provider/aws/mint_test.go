@@ -332,7 +332,7 @@ func TestLimitOfTheRateIsBusy(t *testing.T) {
 	if b, ok := errors.AsType[*provider.BusyError](err); !ok || b.After <= 0 {
 		t.Errorf("%v", err)
 	}
-	if n := cl.count("AssumeRole"); n != attempts || len(cl.sessions) != 0 {
+	if n := cl.count("AssumeRole"); n != 3 || len(cl.sessions) != 0 {
 		t.Errorf("%d calls, %d sessions", n, len(cl.sessions))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"ebb/broker/awsapi"
 	"ebb/broker/provider"
 	"ebb/broker/provider/providertest"
 	"ebb/scopes"
@@ -78,7 +79,7 @@ func (g *gateway) must(err error) {
 // early, and the call was made again.
 func (g *gateway) did(err error) {
 	g.t.Helper()
-	if r, ok := replyOf(err); ok && (r.status == http.StatusConflict || r.status == http.StatusNotFound) {
+	if r, ok := replyOf(err); ok && (r.Status == http.StatusConflict || r.Status == http.StatusNotFound) {
 		return
 	}
 	g.must(err)
@@ -86,7 +87,7 @@ func (g *gateway) did(err error) {
 
 func (g *gateway) sdk(c sdk.CredentialsProvider) sdk.Config {
 	return sdk.Config{Region: "us-east-1", BaseEndpoint: &g.endpoint, Credentials: c, HTTPClient: &http.Client{Timeout: 20 * time.Second},
-		Retryer: func() sdk.Retryer { return newRetryer(20 * time.Second) }}
+		Retryer: func() sdk.Retryer { return awsapi.Retryer(20 * time.Second) }}
 }
 
 func (g *gateway) s3(c sdk.CredentialsProvider) *s3.Client {
@@ -135,7 +136,7 @@ func (g *gateway) allowed(err error) bool {
 	if err == nil {
 		return true
 	}
-	if r, ok := replyOf(err); !ok || r.status != http.StatusForbidden {
+	if r, ok := replyOf(err); !ok || r.Status != http.StatusForbidden {
 		g.t.Errorf("neither allowed nor denied: %v", err)
 	}
 	return false

@@ -4,12 +4,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"regexp"
 	"time"
+
+	"ebb/broker/awsapi"
 )
 
 // Flavors: who answers.
@@ -81,7 +81,7 @@ func (c Config) connection(s *settings, ps *problems) {
 	if c.Endpoint == "" && s.flavor != flavorAWS {
 		ps.add("endpoint: is required for flavor %s", s.flavor)
 	}
-	if c.Endpoint != "" && !safeEndpoint(c.Endpoint) {
+	if c.Endpoint != "" && !awsapi.SafeEndpoint(c.Endpoint) {
 		ps.add("endpoint: must be an https URL without a path, or http on loopback: answers hold credentials")
 	}
 	if (c.AccessKeyFile == "") != (c.SecretKeyFile == "") {
@@ -96,19 +96,6 @@ func (c Config) connection(s *settings, ps *problems) {
 		}
 	}
 	s.timeout = span(ps, "timeout", c.Timeout, defaultCall, 100*time.Millisecond, time.Minute)
-}
-
-// safeEndpoint reports whether credentials can come from there.
-func safeEndpoint(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
-		return false
-	}
-	if u.Scheme == "https" {
-		return true
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 func (c Config) session(s *settings, ps *problems) {
@@ -167,7 +154,7 @@ func (c Config) revocation(s *settings, ps *problems) {
 		ps.add("revoke_bound: must be whole seconds")
 	}
 	// A write that began before ours was read can land as late as that.
-	if least := callTime(s.timeout); s.deny && s.bound < least {
+	if least := awsapi.CallTime(s.timeout); s.deny && s.bound < least {
 		ps.add("revoke_bound: must be at least %s, which is what one call can take with this timeout", least)
 	}
 }

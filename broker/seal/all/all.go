@@ -9,34 +9,39 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/seal"
 	"ebb/broker/seal/file"
+	"ebb/broker/seal/kms"
 	"ebb/broker/seal/transit"
 )
 
 // kinds maps the word in the configuration to its constructor.
-var kinds = map[string]func(map[string]any) (seal.Wrapper, error){
-	"file":    kind(func(c file.Config) (seal.Wrapper, error) { return file.New(c) }),
-	"transit": kind(func(c transit.Config) (seal.Wrapper, error) { return transit.New(c, nil) }),
+var kinds = map[string]func(options map[string]any, instance string) (seal.Wrapper, error){
+	"file": kind(func(c file.Config, _ string) (seal.Wrapper, error) { return file.New(c) }),
+	"kms": kind(func(c kms.Config, instance string) (seal.Wrapper, error) {
+		c.Instance = instance
+		return kms.New(c)
+	}),
+	"transit": kind(func(c transit.Config, _ string) (seal.Wrapper, error) { return transit.New(c, nil) }),
 }
 
 // kind decodes the options of a kind strictly and makes its wrapper.
-func kind[C any](make func(C) (seal.Wrapper, error)) func(map[string]any) (seal.Wrapper, error) {
-	return func(options map[string]any) (seal.Wrapper, error) {
+func kind[C any](make func(C, string) (seal.Wrapper, error)) func(map[string]any, string) (seal.Wrapper, error) {
+	return func(options map[string]any, instance string) (seal.Wrapper, error) {
 		var c C
 		if err := provider.Decode(options, &c); err != nil {
 			return nil, err
 		}
-		return make(c)
+		return make(c, instance)
 	}
 }
 
 // Kinds lists the kinds, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// New makes a wrapper of a kind.
-func New(kind string, options map[string]any) (seal.Wrapper, error) {
+// New makes a wrapper of a kind for the installation that instance names.
+func New(kind string, options map[string]any, instance string) (seal.Wrapper, error) {
 	make, known := kinds[kind]
 	if !known {
 		return nil, fmt.Errorf("unknown kind %q of sealing key: known are %s", kind, strings.Join(Kinds(), ", "))
 	}
-	return make(options)
+	return make(options, instance)
 }

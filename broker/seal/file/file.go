@@ -36,6 +36,7 @@ const (
 
 // Wrapper holds the keys of the files.
 type Wrapper struct {
+	path   string
 	newest string // id
 	keys   map[string]cipher.AEAD
 }
@@ -54,7 +55,7 @@ func New(c Config) (*Wrapper, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Wrapper{keys: map[string]cipher.AEAD{}}
+	w := &Wrapper{path: c.Path, keys: map[string]cipher.AEAD{}}
 	if w.newest, err = w.add(key); err != nil {
 		return nil, err
 	}
@@ -95,6 +96,12 @@ func create(path string) ([]byte, error) {
 	return key, nil
 }
 
+// idOf names a key without telling anything of it.
+func idOf(key []byte) string {
+	sum := sha256.Sum256(append([]byte("ebb sealing key id\x00"), key...))
+	return hex.EncodeToString(sum[:8])
+}
+
 func (w *Wrapper) add(key []byte) (id string, err error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -104,8 +111,7 @@ func (w *Wrapper) add(key []byte) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(append([]byte("ebb sealing key id\x00"), key...))
-	id = hex.EncodeToString(sum[:8])
+	id = idOf(key)
 	w.keys[id] = aead
 	return id, nil
 }
@@ -140,4 +146,16 @@ func (w *Wrapper) Unwrap(_ context.Context, id, wrapped string) ([]byte, error) 
 // Stale implements seal.Wrapper.
 func (w *Wrapper) Stale(_ context.Context, wrapped string) bool {
 	return !strings.HasPrefix(wrapped, prefix+w.newest+":")
+}
+
+// Check implements seal.Wrapper: the file is still what it was at the start.
+func (w *Wrapper) Check(context.Context) error {
+	key, err := read(w.path)
+	if err != nil {
+		return fmt.Errorf("%w; put it back before ebb starts again", err)
+	}
+	if idOf(key) != w.newest {
+		return fmt.Errorf("sealing key: %s holds another key than at the start: put the earlier one back, or name its file as previous, before ebb starts again", w.path)
+	}
+	return nil
 }

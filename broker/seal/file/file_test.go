@@ -2,7 +2,6 @@ package file_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,26 +9,21 @@ import (
 
 	"ebb/broker/seal"
 	"ebb/broker/seal/file"
+	"ebb/broker/seal/sealtest"
 )
 
-const id, another = "0011223344556677", "7766554433221100"
+const id = sealtest.ID
 
-var key = []byte(strings.Repeat("d", 32))
+var key = sealtest.DataKey()
 
-func TestWrapIsBoundToItsKey(t *testing.T) {
+func TestEveryByteOfAFileKeyCounts(t *testing.T) {
 	w, err := file.New(file.Config{Path: filepath.Join(t.TempDir(), "seal.key")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wrapped, err := w.Wrap(t.Context(), id, key)
-	if err != nil || w.Stale(t.Context(), wrapped) || !w.Stale(t.Context(), "vault:v1:x") {
-		t.Fatalf("Wrap = %v, stale %v", err, w.Stale(t.Context(), wrapped))
-	}
-	if got, err := w.Unwrap(t.Context(), id, wrapped); err != nil || string(got) != string(key) {
-		t.Errorf("Unwrap = %v", err)
-	}
-	if _, err := w.Unwrap(t.Context(), another, wrapped); !errors.Is(err, seal.ErrDamaged) {
-		t.Errorf("under another id: %v", err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for i := range len(wrapped) {
 		for _, bad := range []string{wrapped[:i], wrapped[:i] + "A" + wrapped[i+1:]} {
@@ -39,6 +33,50 @@ func TestWrapIsBoundToItsKey(t *testing.T) {
 			if _, err := w.Unwrap(t.Context(), id, bad); err == nil {
 				t.Errorf("%q opens", bad)
 			}
+		}
+	}
+}
+
+func TestSuite(t *testing.T) {
+	dir := t.TempDir()
+	open := func(c file.Config) seal.Wrapper {
+		w, err := file.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	first, second := filepath.Join(dir, "1.key"), filepath.Join(dir, "2.key")
+	sealtest.Run(t, sealtest.Suite{
+		Wrapper: open(file.Config{Path: first}), Other: open(file.Config{Path: second}),
+		Rotate: func(*testing.T) seal.Wrapper { return open(file.Config{Path: second, Previous: []string{first}}) },
+	})
+}
+
+// The file is lost or replaced while ebb runs: it is said before the next start.
+func TestFileIsLookedAfter(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "seal.key"), filepath.Join(dir, "other.key")
+	w, err := file.New(file.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.New(file.Config{Path: other}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func() error{
+		func() error { return os.Remove(path) },
+		func() error { return os.Rename(other, path) },
+		func() error { return os.Truncate(path, 10) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Check(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("Check: %v", err)
 		}
 	}
 }

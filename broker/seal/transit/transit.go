@@ -43,6 +43,7 @@ type Wrapper struct {
 	mu     sync.Mutex
 	newest int // version of the key
 	asked  time.Time
+	gone   error // what the last look found
 }
 
 var _ seal.Wrapper = (*Wrapper)(nil)
@@ -130,6 +131,14 @@ func (w *Wrapper) Stale(ctx context.Context, wrapped string) bool {
 	return err == nil && version < w.version(ctx)
 }
 
+// Check implements seal.Wrapper: the key is still there.
+func (w *Wrapper) Check(ctx context.Context) error {
+	w.version(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone
+}
+
 // version is the newest one, or 0 when it cannot be told.
 func (w *Wrapper) version(ctx context.Context) int {
 	w.mu.Lock()
@@ -142,9 +151,14 @@ func (w *Wrapper) version(ctx context.Context) int {
 		out, err = c.Logical().ReadWithContext(ctx, w.cfg.Mount+"/keys/"+w.cfg.Key)
 		return err
 	})
-	if err != nil || out == nil {
+	if err != nil {
 		return w.newest
 	}
+	if out == nil { // 404
+		w.gone = fmt.Errorf("sealing key at transit: %s has no key %s any more: restore it from a backup of the engine before ebb starts again", w.cfg.Mount, w.cfg.Key)
+		return w.newest
+	}
+	w.gone = nil
 	if n, ok := out.Data["latest_version"].(json.Number); ok {
 		if v, err := strconv.Atoi(strings.TrimSpace(n.String())); err == nil {
 			w.newest, w.asked = v, w.now()

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"ebb/broker/seal"
+	"ebb/broker/seal/sealtest"
 	"ebb/broker/seal/transit"
 	"ebb/broker/vaultapi"
 	"ebb/broker/vaultapi/vaulttest"
 )
 
-const id, another = "0011223344556677", "7766554433221100"
+const id, another = sealtest.ID, sealtest.Another
 
-var key = []byte(strings.Repeat("d", 32))
+var key = sealtest.DataKey()
 
 func TestTransit(t *testing.T) {
 	t.Parallel()
@@ -68,6 +69,36 @@ func TestTransit(t *testing.T) {
 	s.Write(t, mount+"/keys/ebb/config", map[string]any{"min_decryption_version": 2})
 	if _, err := w.Unwrap(t.Context(), id, wrapped); !errors.Is(err, seal.ErrNoKey) {
 		t.Errorf("an archived version = %v", err)
+	}
+}
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	s := vaulttest.New(t)
+	mount := s.Mount(t, "transit")
+	for _, name := range []string{"ebb", "other"} {
+		s.Write(t, mount+"/keys/"+name, map[string]any{"type": "aes256-gcm96"})
+	}
+	policy := s.Policy(t, "seal", `path "`+mount+`/*" { capabilities = ["read", "update"] }`)
+	auth := s.AppRole(t, policy)
+	open := func(key string) seal.Wrapper {
+		w, err := transit.New(transit.Config{Config: vaultapi.Config{Address: s.Address, Auth: auth}, Mount: mount, Key: key}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := open("ebb")
+	sealtest.Run(t, sealtest.Suite{Wrapper: w, Other: open("other"), Rotate: func(t *testing.T) seal.Wrapper {
+		s.Write(t, mount+"/keys/ebb/rotate", nil)
+		return open("ebb")
+	}})
+	s.Write(t, mount+"/keys/ebb/config", map[string]any{"deletion_allowed": true})
+	if _, err := s.Root.Logical().DeleteWithContext(t.Context(), mount+"/keys/ebb"); err != nil {
+		t.Fatal(err)
+	}
+	if err := open("ebb").Check(t.Context()); err == nil || !strings.Contains(err.Error(), "ebb") {
+		t.Errorf("the key is deleted: %v", err)
 	}
 }
 

@@ -83,7 +83,7 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Signing.Overlap }},
 	{Path: "signing.keys_dir", Doc: "Directory (0700) of signing keys; default data_dir/keys. Replicas share it.",
 		to: func(c *Config, _ *reader) any { return &c.Signing.KeysDir }},
-	{Path: "sealing.kind", Default: "file", Doc: "Where the key lives that seals revocation handles: file, or transit (Vault, OpenBao).",
+	{Path: "sealing.kind", Default: "file", Doc: "Where the key lives that seals revocation handles: file, transit (Vault, OpenBao), or kms (AWS).",
 		to: func(c *Config, _ *reader) any { return &c.Sealing.Kind }},
 	{Path: "sealing.config", Doc: "What the kind needs; default {path: data_dir/sealing.pem}. Replicas share the key; without it what is owed to providers waits.",
 		to: func(c *Config, r *reader) any {

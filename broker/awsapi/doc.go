@@ -1,0 +1,7 @@
+// Package awsapi is how ebb calls AWS as itself: it gives up in time, tries again
+// what ended early, reads no answer without an end, and takes nothing from the
+// SDK's configuration but credentials.
+//
+//	client.go  Config and the SDK's configuration made of it
+//	reply.go   what an error of AWS says
+package awsapi

@@ -1,0 +1,49 @@
+package awsapi
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// Reply is what an error of AWS says. Code is empty or "UnknownError" where the
+// service writes errors in its own way (Ceph RGW): then the status counts.
+type Reply struct {
+	Code   string
+	Status int
+	Header http.Header
+}
+
+// ReplyOf reads an error; ok is false when there was no answer that says no.
+func ReplyOf(err error) (r Reply, ok bool) {
+	if api, is := errors.AsType[smithy.APIError](err); is {
+		r.Code, ok = api.ErrorCode(), true
+	}
+	if resp, is := errors.AsType[*smithyhttp.ResponseError](err); is && resp.Response != nil {
+		r.Status, r.Header = resp.Response.StatusCode, resp.Response.Header
+	}
+	return r, ok && r.Status != 0
+}
+
+// Throttled reports whether the service limits the rate.
+func (r Reply) Throttled() bool {
+	_, named := retry.DefaultThrottleErrorCodes[r.Code]
+	return named || r.Status == http.StatusTooManyRequests
+}
+
+// ownFault are refusals of ebb's own credentials.
+var ownFault = []string{"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "SignatureDoesNotMatch", "InvalidAccessKeyId",
+	"InvalidSignatureException", "RequestExpired", "AuthFailure", "MissingAuthenticationToken", "UnrecognizedClientException"}
+
+// OwnFault reports whether it is ebb's own credentials that are refused.
+func (r Reply) OwnFault() bool { return slices.Contains(ownFault, r.Code) }
+
+// Judged reports whether the service has understood a call and refused it.
+func Judged(err error) bool {
+	r, ok := ReplyOf(err)
+	return ok && (r.Throttled() || r.Status >= 400 && r.Status < 500)
+}

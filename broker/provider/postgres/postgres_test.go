@@ -233,6 +233,32 @@ func TestRevokeOfADroppedRole(t *testing.T) {
 	}
 }
 
+// The group role of a scope is dropped under the broker: who holds it loses it at
+// once, what was minted is still taken back, and nothing more is minted.
+func TestGroupRoleIsDropped(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	d := b.driver(t)
+	g, c, doc := b.mint(t, d, "read")
+	conn := connect(t, doc.URI)
+	storetest.PostgresExec(t, b.admin, "DROP OWNED BY "+b.ro)
+	storetest.PostgresExec(t, b.admin, "DROP ROLE "+b.ro)
+	t.Cleanup(func() { storetest.PostgresExec(t, b.admin, "CREATE ROLE "+b.ro) }) // for the bed's own
+	if _, err := conn.Exec(t.Context(), "SELECT * FROM t"); err == nil {
+		t.Error("it reads on")
+	}
+	_, err := d.Mint(t.Context(), b.grant("read"))
+	if r, is := errors.AsType[*provider.RefusedError](err); !is || !strings.Contains(r.Public, "does not exist in the database any more") {
+		t.Errorf("Mint = %v", err)
+	}
+	if err := d.Revoke(t.Context(), targetOf(g, c.Handle)); err != nil {
+		t.Fatal(err)
+	}
+	if alive, err := d.Probe(t.Context(), targetOf(g, c.Handle)); err != nil || alive {
+		t.Errorf("Probe = %v, %v", alive, err)
+	}
+}
+
 // A role that made tables, was granted things and locked a row is dropped all the
 // same; its tables go to the owner where there is one.
 func TestRevokeOfARoleThatOwnsThings(t *testing.T) {

@@ -251,6 +251,28 @@ func TestRevokeWhileTheBackendIsDown(t *testing.T) {
 	}
 }
 
+// The engine's role is deleted between mint and revocation: what was minted ends all
+// the same.
+func TestRevokeOfADeletedRole(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	d := driver(t, b.cfg)
+	g, c := b.mint(t, d, "read")
+	if _, err := b.Root.Logical().DeleteWithContext(t.Context(), b.mount+"/roles/ro"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Revoke(t.Context(), targetOf(g, c.Handle)); err != nil {
+		t.Fatal(err)
+	}
+	if alive, err := d.Probe(t.Context(), targetOf(g, c.Handle)); err != nil || alive {
+		t.Errorf("Probe = %v, %v", alive, err)
+	}
+	if conn, err := b.login(t.Context(), c); err == nil {
+		_ = conn.Close(t.Context())
+		t.Error("the role logs in")
+	}
+}
+
 // The engine made a role, and its answer was cut off: what was saved before is
 // enough to end it.
 func TestCutAnswerLeavesNoOrphan(t *testing.T) {

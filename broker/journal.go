@@ -126,7 +126,7 @@ type SandboxOf struct {
 // Of a lease with an Upstream only the lane says how it ended, so that there
 // LeaseEnd knows two states (ErrOwed for the others): revoking makes At its NextAt,
 // again when it is revoking already; and unconfirmed is a person's word, with
-// ProofForced, that ends the claim of whoever works on it.
+// ProofForced, that ends the claim of whoever works on it and erases the handle.
 type LeaseEnd struct {
 	ID    string
 	State LeaseState
@@ -160,13 +160,15 @@ type LeaseMove struct {
 	Class     provider.Class
 	ExpiresAt time.Time
 	// Upstream replaces what was known; an empty Handle leaves the stored one. In a
-	// final state it needs a Proof and its NextAt is not looked at; in the others it
-	// needs a NextAt, which for a live lease becomes its expiry when that is earlier.
+	// final state it needs a Proof, its NextAt is not looked at, and the stored handle
+	// is erased; in the others it needs a NextAt, which for a live lease becomes its
+	// expiry when that is earlier.
 	Upstream Upstream
 }
 
 // LeaseSeal replaces a sealed handle by the same handle under another key. It
-// needs no claim: it holds only while the handle is From (ErrDone).
+// needs no claim: it holds only while the handle is From (ErrDone), so never again
+// once it is erased.
 type LeaseSeal struct {
 	ID, From, To string
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"ebb/broker"
 )
@@ -66,15 +67,16 @@ func final(s broker.LeaseState) bool {
 // settle writes a move. revoking is true when the lease was to live and must die.
 func settle(ctx context.Context, s *session, m broker.LeaseMove) (revoking bool, err error) {
 	up, next := m.Upstream, millis(m.Upstream.NextAt)
-	if final(m.State) {
-		next = 0
+	handle, more := "coalesce(nullif(?, ''), handle)", []any{up.Handle}
+	if final(m.State) { // nobody needs its handle any more
+		next, handle, more = 0, "''", nil
 	}
+	args := slices.Concat([]any{int64(up.Bound), millis(up.DiesAt), millis(up.AcceptedAt), millis(up.DeadAt), string(up.Proof), millis(up.ProbedAt),
+		int64(up.Attempts), next, up.LastError}, more, []any{millis(m.Hold), m.ID, m.Fence})
 	// The fence is compared by the statement that takes the row: nobody can claim
 	// the lease, end it or close its task between this and the next.
 	n, err := s.exec(ctx, "UPDATE upstream_leases SET bound = ?, dies_at = ?, accepted_at = ?, dead_at = ?, proof = ?, probed_at = ?, attempts = ?, "+
-		"next_at = ?, last_error = ?, handle = coalesce(nullif(?, ''), handle), claimed_until = ? WHERE lease_id = ? AND fence = ? AND next_at > 0",
-		int64(up.Bound), millis(up.DiesAt), millis(up.AcceptedAt), millis(up.DeadAt), string(up.Proof), millis(up.ProbedAt), int64(up.Attempts),
-		next, up.LastError, up.Handle, millis(m.Hold), m.ID, m.Fence)
+		"next_at = ?, last_error = ?, handle = "+handle+", claimed_until = ? WHERE lease_id = ? AND fence = ? AND next_at > 0", args...)
 	if err == nil && n == 0 {
 		err = lostUpstream(ctx, s, m.ID)
 	}

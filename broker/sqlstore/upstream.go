@@ -120,7 +120,7 @@ func endUpstream(ctx context.Context, s *session, e broker.LeaseEnd) error {
 	case broker.LeaseRevoking:
 		_, err = oweUpstream(ctx, s, e.ID, e.At)
 	case broker.LeaseUnconfirmed:
-		_, err = s.exec(ctx, "UPDATE upstream_leases SET next_at = 0, claimed_until = 0, proof = ? WHERE lease_id = ? AND next_at > 0", string(broker.ProofForced), e.ID)
+		_, err = s.exec(ctx, "UPDATE upstream_leases SET next_at = 0, claimed_until = 0, proof = ?, handle = '' WHERE lease_id = ? AND next_at > 0", string(broker.ProofForced), e.ID)
 	default:
 		var owed bool
 		if owed, err = exists(ctx, s, "SELECT 1 FROM upstream_leases WHERE lease_id = ? AND next_at > 0", e.ID); err == nil && owed {

@@ -16,7 +16,7 @@ func RunLane(t *testing.T, open OpenStores) {
 		"Issue": issueUpstream, "IssueRefused": issueUpstreamRefused,
 		"Take": take, "TakeClaims": takeClaims, "TakeTurns": takeTurns, "TakeThousands": takeThousands, "TakeBounds": takeBounds,
 		"SettleLife": settleLife, "SettleFence": settleFence, "SettleFinal": settleFinal, "SettleOnce": settleOnce, "SettleExpiry": settleExpiry,
-		"SettleHandle": settleHandle, "SettleAgain": settleAgain, "SettleRefused": settleRefused,
+		"SettleHandle": settleHandle, "SettleErases": settleErases, "SettleAgain": settleAgain, "SettleRefused": settleRefused,
 		"Close": closeMoves, "CloseThenSettle": closeThenSettle, "CloseExpired": closeExpired, "End": endUpstream, "EndNarrowed": endNarrowed,
 		"Listings": upstreamListings, "Derived": upstreamDerived, "Owing": owing, "Sealed": sealed, "Reseal": reseal,
 		"RaceTake": raceTake, "RaceClose": raceCloseSettle, "RaceIssue": raceCloseIssue, "RaceFence": raceFence, "RaceEnd": raceEnd, "Crash": crashBetweenSteps,

@@ -119,6 +119,9 @@ func endUpstream(t *journalTest) {
 		if got.State != broker.LeaseUnconfirmed || got.Upstream.Proof != broker.ProofForced || !got.Upstream.DeadAt.IsZero() || !got.Upstream.NextAt.IsZero() || !got.RevokedAt.Equal(at) {
 			t.Errorf("got %+v %+v, want a person's word", got, got.Upstream)
 		}
+		if c.Upstream.Handle != "" {
+			t.erased(c.Lease)
+		}
 		t.want("who worked on it", t.settle(done(c.ID, c.Fence, broker.LeaseRevoked, at)), broker.ErrDone)
 		t.same("lease", t.leaseAt(c.ID, at), got)
 		for _, s := range allStates[2:] {

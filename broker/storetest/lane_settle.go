@@ -90,6 +90,7 @@ func settleFinal(t *journalTest) {
 		at := l.IssuedAt.Add(time.Minute)
 		t.want("settle", t.settle(done(l.ID, 1, s, at)), nil)
 		got := t.leaseAt(l.ID, at)
+		t.erased(l)
 		if got.State != s || !got.RevokedAt.Equal(at) || got.RevokedBy != "ebb" || !got.Upstream.NextAt.IsZero() || got.Upstream.Proof != broker.ProofProbed {
 			t.Errorf("got %+v %+v, want %s since %v and out of the lane", got, got.Upstream, s, at)
 		}
@@ -104,6 +105,39 @@ func settleFinal(t *journalTest) {
 	t.same("in the lane", ids(t.take(Epoch.Add(100*time.Hour), 10)), []string{})
 	t.close(task.ID, Epoch.Add(2*time.Minute))
 	t.same("after the end of its task", len(t.leases(broker.LeaseFilter{State: broker.LeaseRevoked})), 1)
+}
+
+// erased fails unless the sealed handle of a lease is gone: nothing is there to be
+// sealed again.
+func (t *journalTest) erased(l broker.Lease) {
+	t.Helper()
+	if l.Upstream.Handle == "" {
+		t.Fatal("the lease never had a handle")
+	}
+	err := t.Journal.Append(t.Context(), broker.Record{ResealLease: &broker.LeaseSeal{ID: l.ID, From: l.Upstream.Handle, To: "v1.key2.x"}})
+	t.want("the handle of what has ended", err, broker.ErrDone)
+}
+
+// A final state erases the handle also when the move that leads to it names one.
+func settleErases(t *journalTest) {
+	task := t.openTask()
+	for _, before := range []broker.LeaseState{broker.LeaseLive, broker.LeaseRevoking} {
+		for i, s := range finals {
+			l := t.live(task.ID)
+			at := l.IssuedAt.Add(time.Minute)
+			if before == broker.LeaseRevoking {
+				t.want("end", t.end(l.ID, before, at), nil)
+			}
+			m := done(l.ID, 1, s, at)
+			if i == 0 {
+				m.Upstream.Handle = "v1.key9.again"
+			}
+			t.want("settle", t.settle(m), nil)
+			t.erased(l)
+			l.Upstream.Handle = "v1.key9.again"
+			t.erased(l)
+		}
+	}
 }
 
 // RevokedAt, RevokedBy and Cause are written once.

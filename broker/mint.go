@@ -18,20 +18,22 @@ type minting struct {
 	w     want
 	d     decided
 	lease Lease
+	saved string // the sealed handle that the driver saved on the way
 }
 
 // mintUpstream mints at a third party (I1, I3). The steps are those of the package
-// comment, where it says what a crash leaves behind at each.
-func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, error) {
+// comment, where it says what a crash leaves behind at each. The lease has its sealed
+// handle.
+func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Lease, error) {
 	u := b.upstreams[w.name]
 	leave, err := b.enter(ctx, u, w.live.ID)
 	if err != nil {
-		return Token{}, err
+		return Token{}, Lease{}, err
 	}
 	defer leave()
 	l, err := b.draft(ctx, w, d)
 	if err != nil {
-		return Token{}, err
+		return Token{}, Lease{}, err
 	}
 	l.State = LeaseIntent
 	l.Upstream = &Upstream{Bound: Seconds(u.traits.Revocability.Bound / time.Second), NextAt: l.IssuedAt.Add(mintTime + mintSlack)}
@@ -46,18 +48,21 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mintTime)
 	defer cancel()
 	if err := m.intend(ctx); err != nil { // step 1
-		return Token{}, err
+		return Token{}, Lease{}, err
 	}
 	if err := b.enliven(ctx, l, w.live.Caps.Leases); err != nil { // step 2
-		return Token{}, m.never(err)
+		return Token{}, Lease{}, m.never(err)
 	}
 	cred, err := m.call(ctx) // step 3
 	if err != nil {
-		return Token{}, err
+		return Token{}, Lease{}, err
 	}
 	exp, err := m.outcome(cred) // step 4
 	if err != nil {
-		return Token{}, err
+		return Token{}, Lease{}, err
+	}
+	if m.lease.Upstream.Handle == "" { // the stored one
+		m.lease.Upstream.Handle = m.saved
 	}
 	out := Token{
 		Token: cred.Token, Type: cred.Type, Format: cred.Format, ExpiresIn: Seconds(exp.Unix() - b.now().Unix()), Scopes: l.Scopes,
@@ -66,7 +71,7 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, er
 	if w.details {
 		out.Details = scopes.DetailsOf(l.Scopes)
 	}
-	return out, nil
+	return out, m.lease, nil
 }
 
 // intend makes durable that something is about to come into being. It fails when
@@ -134,7 +139,7 @@ func (m *minting) save(ctx context.Context, handle provider.Secret) error {
 		return fmt.Errorf("sealing: %w", err)
 	}
 	up := *m.lease.Upstream
-	up.Handle = sealed
+	m.saved, up.Handle = sealed, sealed
 	return m.b.cfg.Journal.Append(ctx, Record{SettleLease: &LeaseMove{
 		ID: m.lease.ID, Fence: 1, State: LeaseIntent, At: m.b.now(), Hold: up.NextAt, Upstream: up,
 	}})

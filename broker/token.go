@@ -229,7 +229,8 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, E(Denied, "Policy delivers this credential only through the egress proxy.", nil))
 	}
 	if b.upstreams[w.name] != nil {
-		return b.mintUpstream(ctx, w, d)
+		out, _, err := b.mintUpstream(ctx, w, d)
+		return out, err
 	}
 	lease, err := b.draft(ctx, w, d)
 	if err != nil {

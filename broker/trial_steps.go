@@ -70,7 +70,7 @@ func (tr *trial) check(set scopes.Set) bool {
 
 // alive shows that the probe can tell life from death: one that always says "dead"
 // would prove nothing later.
-func (tr *trial) alive(ctx context.Context) {
+func (tr *trial) alive(ctx context.Context, l Lease) {
 	p, can := tr.u.Driver.(provider.Prober)
 	if !can {
 		return
@@ -78,18 +78,14 @@ func (tr *trial) alive(ctx context.Context) {
 	b, start := tr.b, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{tr.out.LeaseID}, Now: b.now()})
+	var handle provider.Secret
+	var err error
+	if l.Upstream.Handle != "" {
+		handle, err = b.cfg.Sealer.Open(l.ID, l.Upstream.Handle)
+	}
 	var alive bool
-	if err == nil && len(ls) == 1 && ls[0].Upstream != nil {
-		var handle provider.Secret
-		if ls[0].Upstream.Handle != "" {
-			handle, err = b.cfg.Sealer.Open(ls[0].ID, ls[0].Upstream.Handle)
-		}
-		if err == nil {
-			alive, err = safely(func() (bool, error) { return p.Probe(ctx, b.targetOf(ls[0], handle)) })
-		}
-	} else {
-		err = errors.Join(err, ErrNotFound)
+	if err == nil {
+		alive, err = safely(func() (bool, error) { return p.Probe(ctx, b.targetOf(l, handle)) })
 	}
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):

@@ -53,6 +53,18 @@ func TestTrialMintsProbesAndRevokes(t *testing.T) {
 	}
 }
 
+// A probe that needs the handle gets the one of the mint, which no listing shows.
+func TestTrialProbesByHandle(t *testing.T) {
+	t.Parallel()
+	party := instant()
+	party.ByHandle = true
+	x := thirdParty(t, shape{party: party})
+	tr, err := x.Broker.TryProvider(t.Context(), x.who(brokertest.Operator), "up", broker.TrialSpec{Scopes: scopesOf("up:a/b:read")})
+	if err != nil || !tr.OK || steps(tr) != "setup ok, check ok, mint ok, alive ok, revoke ok" {
+		t.Fatalf("%v, %s %+v", err, steps(tr), tr)
+	}
+}
+
 func TestTrialSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -160,29 +160,11 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 	if err := b.forgotten(p); err != nil {
 		return Live{}, err
 	}
-	full := limitKey{taskID, l}
-	if until, _ := b.limited.Get(full); b.now().Before(until) {
-		return Live{}, b.limit(ctx, full, &RateError{RetryAfter: until.Sub(b.now())})
-	}
-	a := Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)}
-	g, seen := b.budgets.Get(taskID)
-	if seen {
-		a.Rates = b.rates(l, taskID, g)
-	}
-	live, err := b.cfg.Ledger.Admit(ctx, a)
-	over := func() bool {
-		return live.State == TaskClosed || !b.now().Before(live.Deadline) || b.tombs.has(taskID, b.now())
-	}
-	if err == nil && !seen && !over() {
-		g = budget{live.Runner, live.Owner, live.Caps.MintsPerMinute}
-		b.budgets.Add(taskID, g)
-		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(l, taskID, g)})
-	}
-	if r, ok := errors.AsType[*RateError](err); ok {
-		b.limited.Add(full, b.now().Add(r.RetryAfter))
-		return Live{}, b.limit(ctx, full, r)
-	}
+	live, err := b.admitCounted(ctx, l, Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)})
+	limited, is := errors.AsType[*Error](err)
 	switch {
+	case is:
+		return Live{}, limited
 	case err == nil:
 	case errors.Is(err, ErrClaimed) && b.setBack():
 		// The ledger refuses what it may have forgotten. That is nobody's fault.
@@ -195,10 +177,53 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 	default:
 		return Live{}, unavailable(err)
 	}
-	if over() {
+	if b.over(live) {
 		return Live{}, E(fault, "The task is complete. Nothing mints for it again.", ErrTaskClosed)
 	}
-	return live, nil
+	if l == ends || len(live.Ancestors) == 0 {
+		return live, nil
+	}
+	// What a delegate asks counts for those above it too.
+	live, err = b.underAncestors(live, func(a Admission) (Live, error) { return b.admitCounted(ctx, l, a) })
+	limited, is = errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		return live, nil
+	case is:
+		return Live{}, limited
+	case errors.Is(err, ErrTaskClosed):
+		return Live{}, E(fault, "The task that delegated to this one is complete. Nothing mints for it again.", err)
+	}
+	return Live{}, ledgerError(err)
+}
+
+// admitCounted makes an admission to a task that counts against its rates. What it
+// asks too often is an *Error; every other error is the ledger's.
+func (b *Broker) admitCounted(ctx context.Context, l lane, a Admission) (Live, error) {
+	full := limitKey{a.TaskID, l}
+	if until, _ := b.limited.Get(full); b.now().Before(until) {
+		return Live{}, b.limit(ctx, full, &RateError{RetryAfter: until.Sub(b.now())})
+	}
+	g, seen := b.budgets.Get(a.TaskID)
+	if seen {
+		a.Rates = b.rates(l, a.TaskID, g)
+	}
+	live, err := b.cfg.Ledger.Admit(ctx, a)
+	if err == nil && !seen && !b.over(live) {
+		g = budget{live.Runner, live.Owner, live.Caps.MintsPerMinute}
+		b.budgets.Add(a.TaskID, g)
+		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(l, a.TaskID, g)})
+	}
+	if r, ok := errors.AsType[*RateError](err); ok {
+		b.limited.Add(full, b.now().Add(r.RetryAfter))
+		return Live{}, b.limit(ctx, full, r)
+	}
+	return live, err
+}
+
+// over reports whether nothing mints for a task any more.
+func (b *Broker) over(t Live) bool {
+	return t.State == TaskClosed || !b.now().Before(t.Deadline) || b.tombs.has(t.ID, b.now())
 }
 
 // recordedViolations is how many violations of one task are always recorded;

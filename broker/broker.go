@@ -230,7 +230,7 @@ func (c Caps) or(d Caps) Caps {
 		}
 		return b
 	}
-	return Caps{pick(c.Leases, d.Leases), pick(c.MintsPerMinute, d.MintsPerMinute), pick(c.OpenRequests, d.OpenRequests)}
+	return Caps{pick(c.Leases, d.Leases), pick(c.MintsPerMinute, d.MintsPerMinute), pick(c.OpenRequests, d.OpenRequests), pick(c.Uses, d.Uses)}
 }
 
 // Issuer is the public base URL.

@@ -84,11 +84,22 @@ func (b *Broker) mineSoon(ctx context.Context, who Principal, ends bool, taskID 
 // closeTime bounds one attempt at an end.
 const closeTime = 15 * time.Second
 
-// close is the one way a task ends. The order is: refuse here at once, refuse in
+// close is the one way a task ends, and with it everything that was delegated below.
+func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completion, error) {
+	c, err := b.closeOne(ctx, taskID, m)
+	if err != nil || c.Task.Delegation == nil {
+		return c, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	return b.closeBelow(ctx, c) // what fails here is the run loop's, see closeOrphans
+}
+
+// closeOne ends one task. The order is: refuse here at once, refuse in
 // the ledger, which every replica asks, then make it durable, then take back
 // what waits. Whatever step fails is owed and tried again until it is done, and
 // the caller is not told that the task is complete before it is.
-func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completion, error) {
+func (b *Broker) closeOne(ctx context.Context, taskID string, m TaskMove) (Completion, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	m.ID, m.State = taskID, TaskClosed

@@ -12,8 +12,8 @@ func (b *Broker) nudgeTask(ctx context.Context, taskID string) error {
 	if len(b.upstreams) == 0 {
 		return nil
 	}
-	owed, err := b.owedOf(ctx, taskID, 1)
-	if err == nil && len(owed) > 0 {
+	owed, err := b.owedOf(ctx, Task{ID: taskID})
+	if err == nil && owed {
 		for _, u := range b.upstreams {
 			u.nudge()
 		}
@@ -21,10 +21,13 @@ func (b *Broker) nudgeTask(ctx context.Context, taskID string) error {
 	return err
 }
 
-// owedOf lists up to n credentials of a closed task that are not yet known to be
-// dead at their provider.
-func (b *Broker) owedOf(ctx context.Context, taskID string, n int) ([]Lease, error) {
-	return b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: taskID, Upstream: true, State: LeaseRevoking, Now: b.now(), Page: Page{Limit: n}})
+// owedOf reports whether a credential of a closed task, or of what was delegated
+// below it, is not yet known to be dead at its provider.
+func (b *Broker) owedOf(ctx context.Context, t Task) (bool, error) {
+	f := upstreamOf(t)
+	f.State, f.Now, f.Page = LeaseRevoking, b.now(), Page{Limit: 1}
+	ls, err := b.cfg.Journal.Leases(ctx, f)
+	return len(ls) > 0, err
 }
 
 // waitRound is how often an end looks again by itself: other replicas work on the
@@ -48,7 +51,7 @@ func (b *Broker) awaitDead(ctx context.Context, c Completion, wait time.Duration
 	// What the answer shows was read while lanes went on.
 	waited := slices.ContainsFunc(c.Credentials, func(l Lease) bool { return l.State == LeaseRevoking })
 	for {
-		more, err := b.look(ctx, c.Task.ID, until, wait > 0)
+		more, err := b.look(ctx, c.Task, until, wait > 0)
 		if err != nil {
 			return c, unavailable(err)
 		}
@@ -61,11 +64,11 @@ func (b *Broker) awaitDead(ctx context.Context, c Completion, wait time.Duration
 }
 
 // look reports whether to look again: something is owed, and there is time.
-func (b *Broker) look(ctx context.Context, taskID string, until *time.Timer, waits bool) (bool, error) {
-	rung, forget := b.rang.hear(taskID)
+func (b *Broker) look(ctx context.Context, t Task, until *time.Timer, waits bool) (bool, error) {
+	rung, forget := b.rang.hear(t.ID) // what is delegated below is found by looking
 	defer forget()
-	owed, err := b.owedOf(ctx, taskID, 1)
-	if err != nil || len(owed) == 0 || !waits {
+	owed, err := b.owedOf(ctx, t)
+	if err != nil || !owed || !waits {
 		return false, err
 	}
 	return pause(ctx, rung, until), nil

@@ -117,6 +117,10 @@ func (b *Broker) stillTrue(ctx context.Context, r Request) error {
 	if live.State == TaskClosed || live.Sandbox == nil {
 		return closedError()
 	}
+	live, err = b.underAncestors(live, func(a Admission) (Live, error) { return b.cfg.Ledger.Admit(ctx, a) })
+	if err != nil {
+		return ledgerError(err)
+	}
 	p, known := b.cfg.Providers[r.Provider]
 	if !known {
 		return E(Conflict, "The provider of this request is no longer configured.", nil)

@@ -33,6 +33,7 @@ type facts struct {
 	Labels     map[string]string `json:"labels"`
 	Deadline   time.Time         `json:"deadline"`
 	Sandbox    Sandbox           `json:"sandbox"`
+	Above      []string          `json:"delegated_by,omitempty"` // sandboxes, from the one of the runner's task to the one that delegated to it
 	WouldAllow scopes.Set        `json:"would_allow"`
 	Rules      []string          `json:"rules"`
 	Why        []string          `json:"why"`
@@ -60,7 +61,12 @@ func seal(f facts) (Facts, string, error) {
 // factsOf computes the facts of a request from the task as it is and the policy
 // as it decides. Made again when somebody approves: a difference is a 409 (I7).
 func (b *Broker) factsOf(r Request, t Live, s Sandbox, d policy.Decision) facts {
+	var above []string
+	for _, id := range t.Ancestors {
+		above = append(above, sandboxOf(id))
+	}
 	return facts{
+		Above:   above,
 		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: b.cfg.Providers[r.Provider].Driver.Traits().Revocability.Class,
 		TTL: r.TTL, Reuse: min(r.TTL, Seconds(b.cfg.Limits.GrantTTL/time.Second)), Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
 		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: s, WouldAllow: d.WouldAllow, Rules: d.Rules,

@@ -89,11 +89,12 @@ type Audit interface {
 
 // Record is one durable unit. Entries are appended to this writer's chain.
 type Record struct {
-	OpenTask    *Task      // insert; ErrExists when the id exists
-	OpenLimit   int        // ErrCap when the runner of OpenTask has as many that are not closed; 0 = no limit. Replicas may together exceed it by what they open at the same moment
+	OpenTask    *Task      // insert; ErrExists when the id exists. With Ancestors: ErrTaskClosed unless its parent is open, ErrCap when the parent's Uses are bounded and fewer are left than OpenTask is given, or it is given no bound
+	OpenLimit   int        // ErrCap when the runner of OpenTask, or with Ancestors the first of them, has as many that are not closed; 0 = no limit. Replicas may together exceed it by what they open at the same moment
 	MoveTask    *TaskMove  // compare-and-swap; ErrDone when the task is closed, ErrNotFound, ErrOutranked
 	BindSandbox *SandboxOf // compare-and-swap: only when none is bound; ErrDone
 	IssueLease  *Lease     // insert; ErrExists, ErrTaskClosed unless its task is there and not closed. With an Upstream: see there
+	IssueLimit  int        // ErrCap when the task of IssueLease has issued, and delegated, as many in all; 0 = no limit
 	SettleLease *LeaseMove // compare-and-swap on the fence; ErrDone, ErrTaskClosed, ErrNotFound. Alone but for Entries
 	ResealLease *LeaseSeal // compare-and-swap on the handle; ErrDone, ErrNotFound
 	EndLease    *LeaseEnd  // compare-and-swap: only from intent, live, revoking; ErrDone, ErrNotFound, ErrOwed
@@ -188,6 +189,8 @@ type TaskFilter struct {
 	Owner      string
 	Runner     string
 	Kind       string
+	Below      string // delegated to by this task, at any depth
+	Orphaned   bool   // not closed, while the parent is
 	ClosedFrom time.Time
 	Page       Page
 }
@@ -197,6 +200,7 @@ type LeaseFilter struct {
 	IDs      []string
 	Parents  []string // narrowed from one of these; at most 1000
 	TaskID   string
+	Tree     string // of this task or of those that were delegated below it
 	Owner    string
 	Sandbox  string
 	Provider string

@@ -83,7 +83,7 @@ func (m *minting) intend(ctx context.Context) error {
 	if !m.u.minting.Try(m.b.now()) {
 		return unavailable(errors.New("the breaker of the provider opened"))
 	}
-	err := m.b.issue(ctx, m.lease, m.d, audit.LeaseIntended)
+	err := m.b.issue(ctx, m.lease, m.d, m.w.live.Caps.Uses, audit.LeaseIntended)
 	if err != nil {
 		m.u.minting.Done(true, m.b.now(), jitter()) // the provider was not asked
 		return err

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,12 @@ func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Ta
 	t := Task{
 		ID: newID(taskPrefix), Name: spec.Name, Kind: spec.Kind, Owner: owner, Runner: who.ID, Labels: spec.Labels,
 		Ceiling: spec.Ceiling, Caps: spec.Caps.or(b.cfg.Limits.DefaultCaps), Expect: spec.Expect,
-		Heartbeat: spec.Heartbeat, OpenedAt: now, Deadline: now.Add(spec.TTL.Duration()), State: TaskOpen,
+		Heartbeat: spec.Heartbeat, OpenedAt: now, Deadline: now.Add(spec.TTL.Duration()), State: TaskOpen, Delegation: spec.Delegation,
 	}
 	err := b.cfg.Journal.Append(ctx, Record{OpenTask: &t, OpenLimit: b.cfg.Limits.RunnerTasks, Entries: []audit.Entry{
 		b.taskEntry(audit.TaskOpened, who.ID, t.ID, map[string]any{
 			"name": t.Name, "kind": t.Kind, "owner": t.Owner, "ceiling": t.Ceiling, "deadline": t.Deadline,
-			"sandbox_expected": t.Expect, "labels": t.Labels, "caps": t.Caps,
+			"sandbox_expected": t.Expect, "labels": t.Labels, "caps": t.Caps, "delegation": t.Delegation,
 		}),
 	}})
 	if errors.Is(err, ErrCap) {
@@ -96,8 +97,6 @@ func (b *Broker) keep(t Task) time.Time { return t.Deadline.Add(time.Minute) }
 func (b *Broker) checkSpec(s TaskSpec) error {
 	var what string
 	l := b.cfg.Limits
-	_, knownAttestor := b.cfg.Attestors[s.Expect.Attestor]
-	ofPeople := b.people[s.Expect.Attestor]
 	switch {
 	case s.Name == "" || utf8.RuneCountInString(s.Name) > 80 || !jose.Plain(s.Name):
 		what = "name must be 1 to 80 printable characters"
@@ -114,23 +113,12 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 	case s.Caps.Leases < 0 || s.Caps.Leases > l.MaxCaps.Leases || s.Caps.MintsPerMinute < 0 ||
 		s.Caps.MintsPerMinute > l.MaxCaps.MintsPerMinute || s.Caps.OpenRequests < 0 || s.Caps.OpenRequests > l.MaxCaps.OpenRequests:
 		what = fmt.Sprintf("caps must be at most leases %d, mints_per_minute %d, open_requests %d", l.MaxCaps.Leases, l.MaxCaps.MintsPerMinute, l.MaxCaps.OpenRequests)
+	case s.Caps.Uses < 0:
+		what = "caps.uses must be 0 (no limit) or more"
 	case len(s.Labels) > 32:
 		what = "at most 32 labels"
-	case !knownAttestor:
-		what = "sandbox_expected.attestor is not configured here"
-	case ofPeople:
-		what = "sandbox_expected.attestor recognises principals; configure another one, with another audience, for sandboxes"
 	}
-	if what == "" {
-		what = checkLabels(s.Labels)
-	}
-	// A ticket names its task by itself; every other evidence needs selectors,
-	// or any sandbox of that issuer would do.
-	if what == "" && (s.Expect.Attestor != enrollName || len(s.Expect.Selectors) > 0) {
-		if err := attest.CheckSelectors(s.Expect.Selectors); err != nil {
-			what = "sandbox_expected.selectors must name the sandbox: 1 to 64 selectors, none empty"
-		}
-	}
+	what = cmp.Or(what, checkLabels(s.Labels), b.checkExpect("sandbox_expected", s.Expect), b.checkDelegation(s.Delegation))
 	if what == "" && s.Ticket && s.Expect.Attestor != enrollName {
 		what = "a ticket needs sandbox_expected.attestor " + enrollName
 	}
@@ -143,6 +131,25 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 		return E(Invalid, "The task was not opened: "+what+".", nil)
 	}
 	return nil
+}
+
+// checkExpect says what is wrong with a sandbox that a runner announces, "" for
+// nothing.
+func (b *Broker) checkExpect(name string, e Expect) string {
+	if _, known := b.cfg.Attestors[e.Attestor]; !known {
+		return name + ".attestor is not configured here"
+	}
+	if b.people[e.Attestor] {
+		return name + ".attestor recognises principals; configure another one, with another audience, for sandboxes"
+	}
+	// A ticket names its task by itself; every other evidence needs selectors,
+	// or any sandbox of that issuer would do.
+	if e.Attestor != enrollName || len(e.Selectors) > 0 {
+		if err := attest.CheckSelectors(e.Selectors); err != nil {
+			return name + ".selectors must name the sandbox: 1 to 64 selectors, none empty"
+		}
+	}
+	return ""
 }
 
 func checkLabels(labels map[string]string) string {
@@ -290,16 +297,32 @@ func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, so
 	// taint that policy does not see is worse than one the record lacks.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources})
-	if err != nil {
-		return Task{}, ledgerError(err)
+	// What a delegate has read comes back to who delegated to it.
+	tree := append([]string{taskID}, t.Ancestors...)
+	if err := b.taintAll(ctx, tree, sources); err != nil {
+		return Task{}, err
 	}
-	err = b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{b.taskEntry(audit.TaskTainted, who.ID, taskID, taint{sources})}})
-	if err != nil {
+	var es []audit.Entry
+	for _, id := range tree {
+		es = append(es, b.taskEntry(audit.TaskTainted, who.ID, id, taint{sources}))
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: es}); err != nil {
 		return Task{}, unavailable(err)
 	}
-	live, err = b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources}) // once more, as in tryClose
+	if err := b.taintAll(ctx, tree[1:], sources); err != nil { // once more, as in tryClose
+		return Task{}, err
+	}
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources})
 	return live.Task, ledgerError(err)
+}
+
+func (b *Broker) taintAll(ctx context.Context, taskIDs, sources []string) error {
+	for _, id := range taskIDs {
+		if _, err := b.cfg.Ledger.Touch(ctx, id, Touch{Taint: sources}); err != nil {
+			return ledgerError(err)
+		}
+	}
+	return nil
 }
 
 // taint is the data of an audit.TaskTainted entry; a refill reads it back.

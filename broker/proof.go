@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"ebb/broker/audit"
 	"ebb/broker/receipt"
@@ -36,51 +37,83 @@ func (b *Broker) signReceipt(r receipt.Receipt) (string, error) {
 	return receipt.Sign(signer, kid, r)
 }
 
-// receiptOf reads how every credential of a task at a third party ended. A task
-// without any costs one look.
+// receiptOf reads how every credential of a tree of tasks at a third party ended. A
+// task without any costs one look.
 func (b *Broker) receiptOf(ctx context.Context, t Task) (receipt.Receipt, error) {
 	out := receipt.Receipt{Issuer: b.cfg.Issuer, IssuedAt: b.now().Unix(), Task: t.ID, ClosedAt: t.ClosedAt, Cause: string(t.Cause)}
-	if err := b.countedAtEnd(ctx, t, &out); err != nil {
+	if err := b.countedAtEnd(ctx, t.ID, &out); err != nil {
 		return out, err
 	}
+	f := upstreamOf(t)
+	if t.Delegation != nil {
+		var sum sync.Mutex
+		var err error
+		out.Delegated, err = b.eachBelow(ctx, TaskFilter{Below: t.ID}, func(ctx context.Context, c Task) error {
+			sum.Lock()
+			defer sum.Unlock()
+			return b.countedAtEnd(ctx, c.ID, &out)
+		})
+		if err != nil {
+			return out, err
+		}
+	}
 	build := receipt.NewBuilder(out)
-	for page := (Page{Limit: refillPage}); ; {
-		ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: t.ID, Upstream: true, Now: b.now(), Page: page})
+	for f.Page = (Page{Limit: refillPage}); ; {
+		f.Now = b.now()
+		ls, err := b.cfg.Journal.Leases(ctx, f)
 		if err != nil {
 			return out, err
 		}
 		for _, l := range ls {
-			if err := build.Add(proofOf(l)); err != nil {
+			if err := build.Add(proofOf(t, l)); err != nil {
 				return out, err
 			}
 		}
 		if len(ls) < refillPage {
 			return build.Receipt(), nil
 		}
-		page.After = ls[len(ls)-1].ID
+		f.Page.After = ls[len(ls)-1].ID
 	}
 }
 
-// countedAtEnd reads what was live when the task was closed: the ledger forgets it,
+// upstreamOf selects the credentials at third parties of a task and of what was
+// delegated below it.
+func upstreamOf(t Task) LeaseFilter {
+	if t.Delegation == nil {
+		return LeaseFilter{TaskID: t.ID, Upstream: true}
+	}
+	return LeaseFilter{Tree: t.ID, Upstream: true}
+}
+
+// countedAtEnd adds what was live when a task was closed: the ledger forgets it,
 // the record does not.
-func (b *Broker) countedAtEnd(ctx context.Context, t Task, out *receipt.Receipt) error {
-	for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{TaskID: t.ID, Kind: audit.TaskClosed, Limit: 1}) {
+func (b *Broker) countedAtEnd(ctx context.Context, taskID string, out *receipt.Receipt) error {
+	for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{TaskID: taskID, Kind: audit.TaskClosed, Limit: 1}) {
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(e.Data, &struct {
-			Live    *int `json:"live"`
-			Expired *int `json:"expired"`
-		}{&out.Live, &out.Expired}); err != nil {
+		var n struct {
+			Live    int `json:"live"`
+			Expired int `json:"expired"`
+		}
+		if err := json.Unmarshal(e.Data, &n); err != nil {
 			return fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
 		}
+		out.Live += n.Live
+		out.Expired += n.Expired
 	}
 	return nil
 }
 
-func proofOf(l Lease) receipt.Credential {
-	u := l.Upstream
+// proofOf names the task of a credential that is not that of the receipt.
+func proofOf(t Task, l Lease) receipt.Credential {
+	u, task := l.Upstream, ""
+	if l.TaskID != t.ID {
+		task = l.TaskID
+	}
 	return receipt.Credential{
+		Task: task,
+
 		Lease: l.ID, Provider: l.Provider, Scope: l.Scopes.String(), Class: string(l.Class), Bound: int64(u.Bound), State: string(l.State),
 		RevokedAt: l.RevokedAt, AcceptedAt: u.AcceptedAt, DeadAt: u.DeadAt, Proof: string(u.Proof), ProbedAt: u.ProbedAt, Attempts: u.Attempts,
 	}

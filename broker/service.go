@@ -63,6 +63,8 @@ type TaskSpec struct {
 	Expect    Expect            `json:"sandbox_expected"`
 	Heartbeat Seconds           `json:"heartbeat_seconds,omitempty"`
 	Ticket    bool              `json:"ticket,omitempty"` // also return an enrolment ticket
+
+	Delegation *Delegation `json:"delegation,omitempty"` // nil: the sandbox may not delegate
 }
 
 // Ticket is a single-use enrolment ticket (I10). Only its hash is stored.
@@ -135,6 +137,9 @@ type Completion struct {
 	AlreadyExpired int     `json:"already_expired"`
 	Withdrawn      int     `json:"withdrawn_pending"`
 	Credentials    []Lease `json:"credentials"` // newest first, at most 100; the rest at /v1/leases?task_id=
+	// Delegated is how many tasks were delegated below it, at any depth: they are over
+	// with it, and Revoked, AlreadyExpired, Owed and Receipt count what was theirs too.
+	Delegated int `json:"delegated_tasks,omitempty"`
 	// Owed is how many third-party credentials are not yet known to be dead: they
 	// are refused by everything of ebb's, and the lane works on them.
 	Owed int `json:"owed"`

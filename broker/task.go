@@ -27,6 +27,7 @@ const (
 	CauseHeartbeat  Cause = "heartbeat"  // its runner went silent
 	CauseExited     Cause = "exited"     // its sandbox is gone
 	CauseSuspicious Cause = "suspicious" // an approver denied a request as suspicious
+	CauseParent     Cause = "parent"     // the task that delegated to it is over
 	CauseExpired    Cause = "expired"    // of a lease alone: it had its whole time
 )
 
@@ -41,6 +42,7 @@ type Caps struct {
 	Leases         int `json:"leases,omitempty"`           // live credentials at one time
 	MintsPerMinute int `json:"mints_per_minute,omitempty"` // token requests
 	OpenRequests   int `json:"open_requests,omitempty"`    // escalations waiting for a person
+	Uses           int `json:"uses,omitempty"`             // credentials in all, also those of tasks it delegates to; 0 = no limit
 }
 
 // Expect is the sandbox a runner announces: evidence that does not match is
@@ -77,6 +79,9 @@ type Task struct {
 	Heartbeat Seconds           `json:"heartbeat_seconds"` // 0 = none required
 	OpenedAt  time.Time         `json:"opened_at"`
 	Deadline  time.Time         `json:"deadline"`
+
+	Delegation *Delegation `json:"delegation,omitempty"` // nil: its sandbox may not delegate
+	Ancestors  []string    `json:"ancestors,omitempty"`  // of a task that a sandbox delegated to: from the runner's task to its parent
 
 	State    TaskState `json:"state"`
 	Cause    Cause     `json:"cause,omitempty"`

@@ -158,7 +158,8 @@ func (b *Broker) query(w want) policy.Query {
 		},
 		Task: policy.Task{
 			ID: w.live.ID, Kind: w.live.Kind, Owner: w.live.Owner, Labels: w.live.Labels,
-			Age: max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
+			Age:   max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
+			Depth: len(w.live.Ancestors),
 		},
 		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: "token",
 		Record: policy.Record{Denials: w.live.Denials, Violations: w.live.Violations},
@@ -240,7 +241,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
-	if err := b.record(ctx, lease, d, w.live.Caps.Leases); err != nil {
+	if err := b.record(ctx, lease, d, w.live.Caps); err != nil {
 		return Token{}, err
 	}
 	if len(w.lineage) > 0 {
@@ -301,21 +302,21 @@ func issuedOf(l Lease) issued {
 
 // record makes the lease durable and then live. From here on a client that hangs
 // up changes nothing.
-func (b *Broker) record(ctx context.Context, l Lease, d decided, limit int) error {
+func (b *Broker) record(ctx context.Context, l Lease, d decided, caps Caps) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := b.issue(ctx, l, d, audit.LeaseIssued); err != nil {
+	if err := b.issue(ctx, l, d, caps.Uses, audit.LeaseIssued); err != nil {
 		return err
 	}
-	if err := b.enliven(ctx, l, limit); err != nil {
+	if err := b.enliven(ctx, l, caps.Leases); err != nil {
 		return b.undelivered(ctx, l, err)
 	}
 	return nil
 }
 
 // issue makes a lease durable, and with it that its request was redeemed.
-func (b *Broker) issue(ctx context.Context, l Lease, d decided, kind string) error {
-	rec := Record{IssueLease: &l, Entries: []audit.Entry{b.leaseEntry(kind, l.Sandbox, l, issuedOf(l))}}
+func (b *Broker) issue(ctx context.Context, l Lease, d decided, uses int, kind string) error {
+	rec := Record{IssueLease: &l, IssueLimit: uses, Entries: []audit.Entry{b.leaseEntry(kind, l.Sandbox, l, issuedOf(l))}}
 	var err error
 	if d.first != nil {
 		_, err = b.cfg.Desk.Settle(ctx, d.first.ID, RequestApproved, RequestIssued, l.IssuedAt, rec)
@@ -325,10 +326,12 @@ func (b *Broker) issue(ctx context.Context, l Lease, d decided, kind string) err
 	} else {
 		err = b.cfg.Journal.Append(ctx, rec)
 	}
-	if errors.Is(err, ErrTaskClosed) {
+	switch {
+	case errors.Is(err, ErrTaskClosed):
 		return completedMeanwhile(err)
-	}
-	if err != nil {
+	case errors.Is(err, ErrCap):
+		return E(Denied, "The task has used up the credentials that it may have in all.", err)
+	case err != nil:
 		return unavailable(err)
 	}
 	return nil
@@ -408,7 +411,7 @@ func (b *Broker) grant(w want, l Lease) provider.Grant {
 	g := provider.Grant{
 		LeaseID: l.ID, TaskID: l.TaskID, Sandbox: l.Sandbox, Subject: l.Owner, Scopes: l.Scopes, Resource: l.Resource,
 		Binding: l.Binding, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Details: w.details, Txn: l.Txn,
-		Actor:  map[string]string{"sub": l.Sandbox, "iss": b.cfg.Issuer},
+		Actor:  b.actor(w.live.Task),
 		Claims: map[string]string{b.claim("task_id"): l.TaskID},
 	}
 	if len(w.lineage) > 0 {

@@ -21,6 +21,7 @@ const (
 	TaskTainted   = "task.tainted"   // it has read what others can write
 	TaskPaused    = "task.paused"    // nothing mints
 	TaskResumed   = "task.resumed"   //
+	TaskDelegated = "task.delegated" // its sandbox gave a part of it to another one, in a task of its own
 	TaskClosed    = "task.closed"    // every token of it is dead
 	TaskViolation = "task.violation" // only an attacker or a bug does this
 
@@ -71,7 +72,7 @@ func Kinds() []string {
 		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
 		SandboxEnrolled, SandboxRejected, SandboxToken,
 		SecretRemoved, SecretStored,
-		TaskClosed, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket, TaskViolation,
+		TaskClosed, TaskDelegated, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket, TaskViolation,
 		TokenAsk, TokenDenied, TokenLimited, TokenReplayed,
 	}
 }

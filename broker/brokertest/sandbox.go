@@ -37,6 +37,12 @@ func (e *Env) Open(t testing.TB, spec broker.TaskSpec) *Sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e.Enrol(t, task, ticket)
+}
+
+// Enrol enrols a new sandbox for a task.
+func (e *Env) Enrol(t testing.TB, task broker.Task, ticket *broker.Ticket) *Sandbox {
+	t.Helper()
 	s := &Sandbox{Env: e, Key: NewKey(t)}
 	en, err := e.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(ticket.Ticket.Reveal())}, e.Prove(t, s.Key))
 	if err != nil {
@@ -44,6 +50,23 @@ func (e *Env) Open(t testing.TB, spec broker.TaskSpec) *Sandbox {
 	}
 	s.Task, s.TaskToken = en.Task, en.Token.Reveal()
 	return s
+}
+
+// Delegate hands a part of the sandbox's task to a new one, which enrols.
+func (s *Sandbox) Delegate(t testing.TB, spec broker.DelegationSpec) *Sandbox {
+	t.Helper()
+	task, ticket, err := s.AskDelegate(t, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Env.Enrol(t, task, ticket)
+}
+
+// AskDelegate asks to hand a part of the sandbox's task on.
+func (s *Sandbox) AskDelegate(t testing.TB, spec broker.DelegationSpec) (broker.Task, *broker.Ticket, error) {
+	t.Helper()
+	r := s.Request(t, spec.Ceiling.String())
+	return s.Env.Broker.Delegate(t.Context(), r.Subject, r.Possession, spec)
 }
 
 // Prove makes a fresh proof of a key for the token endpoint, as web would hand

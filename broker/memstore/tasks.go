@@ -200,6 +200,12 @@ func clone(l broker.Live) broker.Live {
 	l.Labels = maps.Clone(l.Labels)
 	l.Expect.Selectors = maps.Clone(l.Expect.Selectors)
 	l.Taint = slices.Clone(l.Taint)
+	l.Ancestors = slices.Clone(l.Ancestors)
+	if l.Delegation != nil {
+		d := *l.Delegation
+		d.Expect.Selectors = maps.Clone(d.Expect.Selectors)
+		l.Delegation = &d
+	}
 	if l.Sandbox != nil {
 		box := *l.Sandbox
 		box.Selectors = maps.Clone(box.Selectors)

@@ -32,6 +32,14 @@ type Binding struct {
 	X5T string `json:"x5t#S256,omitempty"` // SHA-256 of the DER certificate, base64url (RFC 8705 section 3.1)
 }
 
+// Actor is who acts for the subject (RFC 8693 section 4.1): the sandbox, and inside
+// it the one that delegated to it.
+type Actor struct {
+	Subject string `json:"sub"`
+	Issuer  string `json:"iss"`
+	Actor   *Actor `json:"act,omitempty"` // who acted before; nobody judges by it
+}
+
 // Grant is what was decided: the driver mints exactly this and nothing more.
 type Grant struct {
 	LeaseID   string            // becomes part of the upstream name, or jti, so that an orphan can be traced back
@@ -46,7 +54,7 @@ type Grant struct {
 	ExpiresAt time.Time         // hard end; a driver may mint shorter, never longer, see Traits.Floor
 	Details   bool              // answer with authorization_details (RFC 9396) too
 	Txn       string            // joins request, approval, token, use and revocation
-	Actor     map[string]string // RFC 8693 act claim, nil when the sandbox acts for itself
+	Actor     *Actor            // RFC 8693 act claim, nil when the sandbox acts for itself
 	Claims    map[string]string // collision-resistant private claims (task id, request id)
 
 	// PublicKey is what the caller wants certified, in the driver's own format

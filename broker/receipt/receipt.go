@@ -16,16 +16,19 @@ const Shown = 100
 
 // Receipt is the state of a task's credentials at third parties at one moment.
 type Receipt struct {
-	Issuer   string         `json:"iss"`
-	IssuedAt int64          `json:"iat"` // Unix seconds
-	Task     string         `json:"task"`
-	ClosedAt time.Time      `json:"closed_at"`
-	Cause    string         `json:"cause"`
-	Live     int            `json:"live"`    // credentials of every kind that were live when the task ended: refused since
-	Expired  int            `json:"expired"` // had expired before
-	Complete bool           `json:"complete"`
-	Total    int            `json:"third_party"` // credentials at third parties
-	States   map[string]int `json:"states"`      // how many of them are in which state
+	Issuer   string    `json:"iss"`
+	IssuedAt int64     `json:"iat"` // Unix seconds
+	Task     string    `json:"task"`
+	ClosedAt time.Time `json:"closed_at"`
+	Cause    string    `json:"cause"`
+	// Delegated is how many tasks were delegated below it and ended with it: all that is
+	// counted and named here counts and names what was theirs too.
+	Delegated int            `json:"delegated_tasks,omitempty"`
+	Live      int            `json:"live"`    // credentials of every kind that were live when the task ended: refused since
+	Expired   int            `json:"expired"` // had expired before
+	Complete  bool           `json:"complete"`
+	Total     int            `json:"third_party"` // credentials at third parties
+	States    map[string]int `json:"states"`      // how many of them are in which state
 	// Credentials are the first of them in the order of their ids.
 	Credentials []Credential `json:"credentials"`
 	Rest        *Rest        `json:"rest,omitempty"` // nil = there are no others
@@ -34,6 +37,7 @@ type Receipt struct {
 // Credential is one credential at a third party.
 type Credential struct {
 	Lease      string    `json:"lease"`
+	Task       string    `json:"task,omitempty"` // a delegated one; "" = that of the receipt
 	Provider   string    `json:"provider"`
 	Scope      string    `json:"scope"`
 	Class      string    `json:"class"`                   // instant, eventual or ttl-only

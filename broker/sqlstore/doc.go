@@ -19,6 +19,7 @@
 //	committer.go  the queue: one goroutine takes whatever waits and commits it
 //	batch.go      one batch: one transaction, or each unit by itself
 //	parts.go      the compare-and-swaps and inserts of a unit
+//	delegation.go  what a unit counts: the uses of a task
 //	upstream.go   what a unit writes beside a lease at a third party
 //	settlelease.go  what came of a step at a provider
 //	lane.go       claims of what is owed there, and its sum

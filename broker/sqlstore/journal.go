@@ -57,12 +57,13 @@ func newUnit(r broker.Record) (*unit, error) {
 }
 
 // ownLease checks the lease that a record issues and returns it when it is one of an
-// own token, which is inserted together with those of the rest of the batch.
+// own token, which is inserted together with those of the rest of the batch. One
+// that is counted is inserted where it is counted.
 func ownLease(r broker.Record) (*broker.Lease, error) {
 	if r.IssueLease == nil {
 		return nil, nil
 	}
-	if err := checkLease(r.IssueLease); err != nil || r.IssueLease.Upstream != nil {
+	if err := checkLease(r.IssueLease); err != nil || r.IssueLease.Upstream != nil || r.IssueLimit > 0 {
 		return nil, err
 	}
 	return r.IssueLease, nil

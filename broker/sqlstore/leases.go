@@ -73,6 +73,10 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	now := millis(f.Now)
 	var w where
 	w.equal("l.task_id", f.TaskID)
+	const tree = "(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks WHERE " + below + ")"
+	if f.Tree != "" && !f.Upstream {
+		w.add("l.task_id IN "+tree, f.Tree, f.Tree, f.Tree, f.Tree)
+	}
 	w.equal("l.owner", f.Owner)
 	w.equal("l.sandbox", f.Sandbox)
 	w.equal("l.provider", f.Provider)
@@ -81,6 +85,8 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 		w.add("l.parent_id <> ''") // the partial index
 	}
 	switch {
+	case f.Upstream && f.Tree != "":
+		w.add("l.id IN (SELECT u.lease_id FROM upstream_leases u WHERE u.task_id IN "+tree+")", f.Tree, f.Tree, f.Tree, f.Tree)
 	case f.Upstream && f.TaskID != "":
 		w.add("l.id IN (SELECT u.lease_id FROM upstream_leases u WHERE u.task_id = ?)", f.TaskID)
 	case f.Upstream:

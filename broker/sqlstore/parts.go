@@ -24,6 +24,7 @@ func parts(r broker.Record) (step, error) {
 		{r.BindSandbox != nil, func() (step, error) { return bindSandbox(*r.BindSandbox) }},
 		{r.ResealLease != nil, func() (step, error) { return resealLease(*r.ResealLease) }},
 		{r.EndLease != nil, func() (step, error) { return endLease(*r.EndLease) }},
+		{r.IssueLease != nil && r.IssueLimit > 0, func() (step, error) { return issueLimited(r.IssueLease, r.IssueLimit) }},
 		{r.IssueLease != nil && r.IssueLease.Upstream != nil, func() (step, error) { return issueUpstream(r.IssueLease) }},
 	} {
 		if !part.set {
@@ -51,15 +52,26 @@ func openTask(t *broker.Task, limit int) (step, error) {
 		return nil, fmt.Errorf("task %s: %w", t.ID, err)
 	}
 	text := "INSERT INTO tasks (" + taskColumns + ") VALUES (" + marks(len(args)) + ") ON CONFLICT (id) DO NOTHING"
-	runner := t.Runner
+	// What a sandbox opens is bounded by the task it began with, and takes no place of
+	// its runner's.
+	of, whose := "runner = ? AND root_id = ''", t.Runner
+	if len(t.Ancestors) > 0 {
+		of, whose = "root_id = ? AND root_id <> ''", t.Ancestors[0]
+	}
+	ancestors, uses := t.Ancestors, t.Caps.Uses
 	return func(ctx context.Context, s *session) error {
 		if limit > 0 {
-			full, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE runner = ? AND state <> 'closed' LIMIT 1 OFFSET ?", runner, limit-1)
+			full, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE "+of+" AND state <> 'closed' LIMIT 1 OFFSET ?", whose, limit-1)
 			if err != nil {
 				return err
 			}
 			if full {
-				return fmt.Errorf("runner %s has %d open tasks: %w", runner, limit, broker.ErrCap)
+				return fmt.Errorf("%s has %d open tasks: %w", whose, limit, broker.ErrCap)
+			}
+		}
+		if n := len(ancestors); n > 0 {
+			if err := delegated(ctx, s, ancestors[n-1], uses); err != nil {
+				return err
 			}
 		}
 		n, err := s.exec(ctx, text, args...)

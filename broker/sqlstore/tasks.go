@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"ebb/broker"
@@ -12,7 +13,12 @@ import (
 )
 
 const taskColumns = "id, name, kind, owner, runner, labels, ceiling, caps, expected, heartbeat, opened_at, deadline, " +
-	"state, cause, reason, closed_at, closed_by, sandbox_id, sandbox, paused_by, paused_as"
+	"state, cause, reason, closed_at, closed_by, sandbox_id, sandbox, paused_by, paused_as, parent_id, root_id, ancestors, delegation, uses"
+
+// below is the condition on tasks that were delegated to by one, at any depth; its
+// parameters are three times that. The comparison with ” is the partial index, and
+// LIKE is not the same in both engines.
+const below = "root_id IN (?, (SELECT b.root_id FROM tasks b WHERE b.id = ?)) AND root_id <> '' AND replace(ancestors, ?, '') <> ancestors"
 
 // Tasks implements broker.Journal.
 func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
@@ -24,6 +30,12 @@ func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, 
 	w.equal("owner", f.Owner)
 	w.equal("runner", f.Runner)
 	w.equal("kind", f.Kind)
+	if f.Below != "" {
+		w.add(below, f.Below, f.Below, f.Below)
+	}
+	if f.Orphaned {
+		w.add("parent_id <> '' AND state <> 'closed' AND (SELECT p.state FROM tasks p WHERE p.id = tasks.parent_id) = 'closed'")
+	}
 	if !f.ClosedFrom.IsZero() {
 		w.add("state = 'closed' AND closed_at >= ?", millis(f.ClosedFrom))
 	}
@@ -42,8 +54,8 @@ func taskArgs(t *broker.Task) ([]any, error) {
 	if t.ID == "" || t.State == "" {
 		return nil, errors.New("a task needs an id and a state")
 	}
-	var texts [4]string
-	for i, v := range []any{t.Labels, t.Caps, t.Expect, t.Sandbox} {
+	var texts [5]string
+	for i, v := range []any{t.Labels, t.Caps, t.Expect, t.Sandbox, t.Delegation} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
@@ -56,20 +68,28 @@ func taskArgs(t *broker.Task) ([]any, error) {
 	} else {
 		sandboxID = t.Sandbox.ID
 	}
+	if t.Delegation == nil {
+		texts[4] = ""
+	}
+	parent, root := "", ""
+	if n := len(t.Ancestors); n > 0 {
+		parent, root = t.Ancestors[n-1], t.Ancestors[0]
+	}
 	if err := storable(t.ID, t.Name, t.Kind, t.Owner, t.Runner, t.Reason, t.ClosedBy, sandboxID, t.PausedBy); err != nil {
 		return nil, err
 	}
 	return []any{t.ID, t.Name, t.Kind, t.Owner, t.Runner, texts[0], t.Ceiling.String(), texts[1], texts[2], int64(t.Heartbeat),
 		millis(t.OpenedAt), millis(t.Deadline), string(t.State), string(t.Cause), t.Reason, millis(t.ClosedAt), t.ClosedBy,
-		sandboxID, texts[3], t.PausedBy, string(t.PausedAs)}, nil
+		sandboxID, texts[3], t.PausedBy, string(t.PausedAs), parent, root, strings.Join(t.Ancestors, " "), texts[4], int64(t.Caps.Uses)}, nil
 }
 
 func scanTask(row scan) (broker.Task, error) {
 	var t broker.Task
-	var labels, ceiling, caps, expected, sandboxID, sandbox string
-	var opened, deadline, closed int64
+	var labels, ceiling, caps, expected, sandboxID, sandbox, parent, root, ancestors, delegation string
+	var opened, deadline, closed, uses int64
 	err := row(&t.ID, &t.Name, &t.Kind, &t.Owner, &t.Runner, &labels, &ceiling, &caps, &expected, &t.Heartbeat,
-		&opened, &deadline, &t.State, &t.Cause, &t.Reason, &closed, &t.ClosedBy, &sandboxID, &sandbox, &t.PausedBy, &t.PausedAs)
+		&opened, &deadline, &t.State, &t.Cause, &t.Reason, &closed, &t.ClosedBy, &sandboxID, &sandbox, &t.PausedBy, &t.PausedAs,
+		&parent, &root, &ancestors, &delegation, &uses)
 	if err != nil {
 		return t, err
 	}
@@ -81,6 +101,13 @@ func scanTask(row scan) (broker.Task, error) {
 		t.Sandbox = &broker.Sandbox{}
 		err = json.Unmarshal([]byte(sandbox), t.Sandbox)
 		t.Sandbox.At = t.Sandbox.At.UTC().Truncate(time.Millisecond)
+	}
+	if delegation != "" {
+		t.Delegation = &broker.Delegation{}
+		err = errors.Join(err, json.Unmarshal([]byte(delegation), t.Delegation))
+	}
+	if ancestors != "" {
+		t.Ancestors = strings.Fields(ancestors)
 	}
 	if err := errors.Join(err, json.Unmarshal([]byte(labels), &t.Labels), json.Unmarshal([]byte(caps), &t.Caps),
 		json.Unmarshal([]byte(expected), &t.Expect)); err != nil {

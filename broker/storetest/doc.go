@@ -3,6 +3,7 @@
 //
 //	journal.go           RunJournal, and what its parts share
 //	journal_units.go     what one unit does, and what it refuses
+//	journal_delegation.go  tasks that sandboxes delegated to, and counted credentials
 //	journal_races.go     one winner, withdrawal, reopening, replicas
 //	journal_read.go      filters, pages, derived states of leases
 //	journal_audit.go     the chain under concurrency, entries, checkpoints

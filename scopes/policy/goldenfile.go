@@ -45,6 +45,7 @@ type testQuery struct {
 		Name   string            `yaml:"name"`
 		Labels map[string]string `yaml:"labels"`
 		Age    string            `yaml:"age"`
+		Depth  int               `yaml:"depth"`
 	} `yaml:"task"`
 	Scopes   string `yaml:"scopes"`
 	Tool     string `yaml:"tool"`
@@ -153,7 +154,7 @@ func (t testQuery) build() (Query, error) {
 		},
 		Task: Task{
 			ID: or(t.Task.ID, "task"), Kind: t.Task.Kind, Owner: t.Task.Owner, Name: t.Task.Name,
-			Labels: t.Task.Labels, Age: age,
+			Labels: t.Task.Labels, Age: age, Depth: t.Task.Depth,
 		},
 		Scopes: asked, Tool: t.Tool, TTL: ttl,
 		Binding: or(t.Binding, BindingDPoP), Delivery: or(t.Delivery, DeliveryToken),

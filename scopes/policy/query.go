@@ -53,6 +53,7 @@ type Task struct {
 	Name   string
 	Labels map[string]string
 	Age    time.Duration // not negative; policies see whole seconds
+	Depth  int           // how many sandboxes in a row delegated to it; 0 = a runner opened it
 }
 
 // Record is how the task has behaved so far.
@@ -73,6 +74,7 @@ func (q Query) check() error {
 	need(q.Sandbox.Attestor != "", "sandbox attestor is empty")
 	need(q.Task.ID != "", "task id is empty")
 	need(q.Task.Age >= 0, "task age is negative")
+	need(q.Task.Depth >= 0, "task depth is negative")
 	need(!q.Scopes.Empty(), "no scope is asked for")
 	need(q.TTL >= time.Second, "ttl is under one second")
 	need(q.Binding == BindingDPoP || q.Binding == BindingMTLS, `binding is neither "dpop" nor "mtls"`)

@@ -95,6 +95,7 @@ func (r *request) taskEntity() cedar.Entity {
 			"owner": cedar.String(t.Owner),
 			"name":  cedar.String(t.Name),
 			"age":   cedar.Long(seconds(t.Age)),
+			"depth": cedar.Long(t.Depth),
 		}),
 		Tags: tags(t.Labels),
 	}

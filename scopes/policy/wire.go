@@ -21,6 +21,7 @@ type wireTask struct {
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Age    int64             `json:"age_seconds"`
+	Depth  int               `json:"depth,omitempty"`
 }
 
 type wireQuery struct {
@@ -43,7 +44,7 @@ func (q Query) MarshalJSON() ([]byte, error) {
 		Sandbox: q.Sandbox,
 		Task: wireTask{
 			ID: q.Task.ID, Kind: q.Task.Kind, Owner: q.Task.Owner, Name: q.Task.Name,
-			Labels: q.Task.Labels, Age: seconds(q.Task.Age),
+			Labels: q.Task.Labels, Age: seconds(q.Task.Age), Depth: q.Task.Depth,
 		},
 		Scopes: q.Scopes, Tool: q.Tool, TTL: seconds(q.TTL), Binding: q.Binding, Delivery: q.Delivery,
 		Record: q.Record, Taint: slices.Compact(taint),
@@ -65,7 +66,7 @@ func (q *Query) UnmarshalJSON(b []byte) error {
 		Sandbox: w.Sandbox,
 		Task: Task{
 			ID: w.Task.ID, Kind: w.Task.Kind, Owner: w.Task.Owner, Name: w.Task.Name,
-			Labels: w.Task.Labels, Age: age,
+			Labels: w.Task.Labels, Age: age, Depth: w.Task.Depth,
 		},
 		Scopes: w.Scopes, Tool: w.Tool, TTL: ttl, Binding: w.Binding, Delivery: w.Delivery,
 		Record: w.Record, Taint: w.Taint,

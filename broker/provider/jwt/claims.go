@@ -32,8 +32,8 @@ func claimsOf(issuer string, g provider.Grant) (json.RawMessage, error) {
 	if g.Txn != "" {
 		o.text("txn", g.Txn)
 	}
-	if g.Subject != g.Sandbox && len(g.Actor) > 0 {
-		o.texts("act", g.Actor)
+	if g.Subject != g.Sandbox && g.Actor != nil {
+		o.actor(g.Actor)
 	}
 	if g.Details {
 		o.value("authorization_details", scopes.DetailsOf(g.Scopes))
@@ -64,6 +64,17 @@ func (o *object) name(n string) {
 	}
 	o.quote(n)
 	o.b = append(o.b, ':')
+}
+
+func (o *object) actor(a *provider.Actor) {
+	o.name("act")
+	o.b = append(o.b, '{')
+	o.text("sub", a.Subject)
+	o.text("iss", a.Issuer)
+	if a.Actor != nil {
+		o.actor(a.Actor)
+	}
+	o.b = append(o.b, '}')
 }
 
 // quote refuses text that is not UTF-8: no two readers agree on it.

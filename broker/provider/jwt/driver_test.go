@@ -37,7 +37,7 @@ func grants() func() provider.Grant {
 			LeaseID: fmt.Sprintf("lse_%032x", n.Add(1)), TaskID: "tsk_1", Sandbox: "sbx_1", Subject: "bo@example.com",
 			Scopes: scopes.MustParseSet("orders:eu/42:read orders:eu/42:write"), Resource: "https://orders.example/",
 			Binding: provider.Binding{JKT: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, IssuedAt: now, ExpiresAt: now.Add(time.Minute),
-			Txn: "txn_1", Actor: map[string]string{"sub": "sbx_1"}, Claims: map[string]string{issuer + "/claims/task_id": "tsk_1", "sub": "root"},
+			Txn: "txn_1", Actor: &provider.Actor{Subject: "sbx_1"}, Claims: map[string]string{issuer + "/claims/task_id": "tsk_1", "sub": "root"},
 			Details: true,
 		}
 	}

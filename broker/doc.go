@@ -46,6 +46,11 @@
 //	e  outcome            handle sealed, lease live on the record
 //	f                     the ledger is asked once more; then the answer
 //
+// # Delegation
+//
+//	delegation.go  what may be delegated: one function says it
+//	delegate.go    a sandbox asks; what is above bounds, and what is below ends
+//
 // # The end
 //
 //	complete.go    the one way a task ends, whoever or whatever ends it

@@ -8,7 +8,7 @@
 //	serve.go log.go tracing.go        ebb serve
 //	embed.go                          an ebb inside of another command
 //
-// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, run.go,
+// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, delegate.go, run.go,
 // requests.go, leases.go, providers.go, secrets.go, audit.go (and audit_verify.go), policy.go (and
 // policy_try.go), keys.go, config.go, migrate.go, doctor.go (and doctor_local.go,
 // doctor_remote.go), bench.go (and bench_server.go), demo.go, version.go.

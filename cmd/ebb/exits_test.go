@@ -22,12 +22,14 @@ var exits = map[string][]string{
 		"broker/provider/github/inject.go",       // into a request for GitHub that egress sends
 		"broker/brokertest/",                     // the test sandbox uses its own token
 		"web/api/tasks.go",                       // a ticket, to the runner that asked for it
+		"web/api/delegate.go",                    // a ticket, to the sandbox that delegated
 		"web/api/enroll.go",                      // a task token, to the sandbox that enrolled
 		"web/api/token.go",                       // a token, to the sandbox it is bound to
 		"web/api/backchannel.go", "web/oauth.go", // a deferral code, to the client that waits
 		"web/client/outgoing.go",                 // the wire, seen from the client
 		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it
 		"cmd/ebb/token.go",                 // a token, printed for the tool that asked for it
+		"cmd/ebb/delegate.go",              // a ticket, printed for the sandbox that delegated
 		"cmd/ebb/internal/demo/acts.go",    // the tour hands its ticket to its sandbox
 		"cmd/ebb/internal/demo/box.go",     // the tour's careless tool
 		"broker/redisstore/config.go",      // the password, into the connection

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,7 @@ var taskDetails = append(append([]out.Column[broker.Task]{}, taskColumns...),
 	out.Column[broker.Task]{Name: "heartbeat_seconds", Cell: func(t broker.Task) string { return out.Int(t.Heartbeat) }},
 	out.Column[broker.Task]{Name: "attestor", Cell: func(t broker.Task) string { return t.Expect.Attestor }},
 	out.Column[broker.Task]{Name: "selectors", Cell: func(t broker.Task) string { return out.Pairs(t.Expect.Selectors) }},
+	out.Column[broker.Task]{Name: "ancestors", Cell: func(t broker.Task) string { return strings.Join(t.Ancestors, " ") }},
 	out.Column[broker.Task]{Name: "sandbox", Cell: func(t broker.Task) string {
 		if t.Sandbox == nil {
 			return ""
@@ -69,6 +71,7 @@ type taskFlags struct {
 	scope                       []string
 	labels, selectors           map[string]string
 	caps                        broker.Caps
+	delegation                  broker.Delegation
 }
 
 func (t *taskFlags) add(cmd *cobra.Command, heartbeat time.Duration) {
@@ -84,6 +87,11 @@ func (t *taskFlags) add(cmd *cobra.Command, heartbeat time.Duration) {
 	f.DurationVar(&t.heartbeat, "heartbeat", heartbeat, "the task ends when no heartbeat came for so long; 0 = none needed")
 	f.IntVar(&t.caps.Leases, "max-leases", 0, "live credentials; 0 = the server's default")
 	f.IntVar(&t.caps.MintsPerMinute, "max-mints", 0, "token requests a minute; 0 = the server's default")
+	f.IntVar(&t.caps.Uses, "uses", 0, "credentials in all, those of delegates included; 0 = no limit")
+	f.IntVar(&t.delegation.Depth, "delegate", 0, "the sandbox may hand parts of the task to others, so many times in a row; 0 = not at all")
+	f.IntVar(&t.delegation.Open, "delegates", 0, "how many of those at one time; 0 = the server's default")
+	f.StringVar(&t.delegation.Expect.Attestor, "delegate-attestor", "enroll", "who vouches for those")
+	f.StringToStringVar(&t.delegation.Expect.Selectors, "delegate-selector", nil, "what their evidence must say, `name=value`")
 	f.IntVar(&t.caps.OpenRequests, "max-requests", 0, "requests that wait for a person; 0 = the server's default")
 }
 
@@ -95,8 +103,13 @@ func (t *taskFlags) spec(ticket bool) (broker.TaskSpec, error) {
 	if set.Empty() {
 		return broker.TaskSpec{}, usage("the task has no ceiling", "say with --scope what its credentials may do at most, such as 'orders:eu/**:*'")
 	}
+	var delegation *broker.Delegation
+	if t.delegation.Depth != 0 {
+		delegation = &t.delegation
+	}
 	return broker.TaskSpec{
-		Name: t.name, Kind: t.kind, Owner: t.owner, Labels: t.labels, TTL: broker.Seconds(t.ttl / time.Second), Ceiling: set, Caps: t.caps,
+		Delegation: delegation,
+		Name:       t.name, Kind: t.kind, Owner: t.owner, Labels: t.labels, TTL: broker.Seconds(t.ttl / time.Second), Ceiling: set, Caps: t.caps,
 		Expect: broker.Expect{Attestor: t.attestor, Selectors: t.selectors}, Heartbeat: broker.Seconds(t.heartbeat / time.Second), Ticket: ticket,
 	}, nil
 }

@@ -23,6 +23,7 @@ var completionColumns = []out.Column[broker.Completion]{
 	}},
 	{Name: "revoked", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Revoked) }},
 	{Name: "already_expired", Cell: func(x broker.Completion) string { return strconv.Itoa(x.AlreadyExpired) }},
+	{Name: "delegated_tasks", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Delegated) }},
 	{Name: "withdrawn_pending", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Withdrawn) }},
 	{Name: "owed", Cell: func(x broker.Completion) string { return strconv.Itoa(x.Owed) }},
 }

@@ -103,6 +103,7 @@ func (a *API) routes() []route {
 		{post, "/oauth2/bc-authorize", below, a.backchannel},
 		{post, "/oauth2/introspect", below, a.introspect},
 		{post, "/oauth2/revoke", below, a.revoke},
+		{post, "/oauth2/delegate", below, a.delegate},
 		{get, "/.well-known/oauth-authorization-server" + base, insert, a.document(a.docs.metadata, "application/json")},
 		{get, "/.well-known/openid-configuration", below, a.document(a.docs.metadata, "application/json")},
 		{get, "/.well-known/oauth-protected-resource" + base + "/v1", insert, a.document(a.docs.resource, "application/json")},

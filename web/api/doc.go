@@ -10,6 +10,7 @@
 //	client.go      client authentication at /oauth2: exactly one method
 //	token.go       POST /oauth2/token: grant types -> broker calls, and its answer
 //	subject.go     what a token request names: subject, targets, rights
+//	delegate.go    POST /oauth2/delegate
 //	backchannel.go POST /oauth2/bc-authorize (CIBA poll mode)
 //	introspect.go  RFC 7662; revoke.go  RFC 7009
 //	metadata.go    RFC 8414, RFC 9728, RFC 7517 and the pages of problem types

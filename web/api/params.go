@@ -25,6 +25,9 @@ const (
 	pRequestedExpiry
 	pTool
 	pPublicKey
+	pUses
+	pDepth
+	pSelectors
 	pToken
 	pTokenTypeHint
 	pLoginHint
@@ -41,7 +44,7 @@ func (p param) String() string {
 	return [numParams]string{"grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type",
 		"requested_token_type", "scope", "authorization_details", "client_id", "client_secret", "client_assertion",
 		"client_assertion_type", "assertion", "deferral_code", "auth_req_id", "completion_mode", "task_id", "reason",
-		"requested_expiry", "tool", "public_key", "token", "token_type_hint", "login_hint", "login_hint_token", "id_token_hint",
+		"requested_expiry", "tool", "public_key", "uses", "depth", "selectors", "token", "token_type_hint", "login_hint", "login_hint_token", "id_token_hint",
 		"binding_message", "resource", "audience"}[p]
 }
 
@@ -90,6 +93,12 @@ func known(name string) param {
 		return pTool
 	case "public_key":
 		return pPublicKey
+	case "uses":
+		return pUses
+	case "depth":
+		return pDepth
+	case "selectors":
+		return pSelectors
 	case "token":
 		return pToken
 	case "token_type_hint":

@@ -5,7 +5,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/attest"
 	"ebb/broker"
 	"ebb/web"
 )
@@ -33,19 +32,14 @@ func (a *API) revoke(c echo.Context) error {
 
 // revoker is a sandbox (its assertion or its task token, and its key) or a principal.
 func (a *API) revoker(c echo.Context, f *form) (broker.Revoker, error) {
-	ch := a.channel(c.Request())
 	if a.hasToken(c) {
 		auth, err := parseAuthorization(c.Request().Header["Authorization"])
 		if err != nil {
 			return broker.Revoker{}, err
 		}
 		if auth.scheme == schemeDPoP && taskToken(auth.token) && !f.has(pClientAssertion) {
-			p, err := a.possession(c, auth.token)
-			if err != nil {
-				return broker.Revoker{}, err
-			}
-			ev := &attest.Evidence{Attestor: enrolled, Document: []byte(auth.token), Channel: ch}
-			return broker.Revoker{Subject: &broker.Subject{Evidence: ev, Channel: ch, Fault: web.InvalidToken}, Possession: p}, nil
+			s, p, err := a.byTaskToken(c, auth.token)
+			return broker.Revoker{Subject: &s, Possession: p}, err
 		}
 		who, err := a.caller(c, f)
 		return broker.Revoker{Principal: &who}, err
@@ -62,7 +56,8 @@ func (a *API) revoker(c echo.Context, f *form) (broker.Revoker, error) {
 		if err != nil {
 			return broker.Revoker{}, err
 		}
-		return broker.Revoker{Subject: &broker.Subject{Assertion: cl.assertion, ClientID: cl.id, Channel: ch, Fault: broker.Unauthenticated}, Possession: p}, nil
+		s := a.assertedBy(c, cl)
+		return broker.Revoker{Subject: &s, Possession: p}, nil
 	}
 	who, err := a.byAssertion(c.Request().Context(), c, cl)
 	return broker.Revoker{Principal: &who}, err

@@ -15,6 +15,7 @@
 //	policy.go      policy questions, the revocation feed
 //	sandbox.go     Sandbox: enrolment and revocation
 //	token.go       asking for a credential, and waiting for a person
+//	delegate.go    handing a part of the task to another sandbox
 //	transport.go   Transport: use a credential at a resource server
 //	key.go         LoadKey, SaveKey, NewKey
 //

@@ -7,4 +7,5 @@
 //	driver.go   Party: a driver for it
 //	sealing.go  sealing keys for handles
 //	redis.go    a redis-server to be killed
+//	canary.go   Hides: a secret in whatever form it leaks
 package brokertest

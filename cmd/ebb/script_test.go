@@ -22,11 +22,7 @@ import (
 // TestScripts runs testdata/script/*.txtar against the built binary.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "ebb")
-	build := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", bin, ".")...)
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, text)
-	}
+	bin := buildBinary(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -58,6 +54,16 @@ func TestScripts(t *testing.T) {
 			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken,
 		},
 	})
+}
+
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "ebb")
+	build := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", bin, ".")...)
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, text)
+	}
+	return bin
 }
 
 // counterparts are real servers that scripts use when they are named.

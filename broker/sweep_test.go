@@ -21,7 +21,8 @@ import (
 	"ebb/broker/provider"
 )
 
-const sweepEvery = 100 * time.Millisecond
+// sweepEvery is also how long a list may say nothing: a busy machine needs some of it.
+const sweepEvery = 300 * time.Millisecond
 
 // idOf is a lease id that was made at a time.
 func idOf(at time.Time) string {
@@ -321,7 +322,9 @@ func TestSweepFails(t *testing.T) {
 				return x.metric(t, "ebb_sweeps_total", "failed") + x.metric(t, "ebb_sweeps_total", "postponed")
 			}
 			eventually(t, "a search failed", func() bool { return failed() >= 2 })
-			if got := len(x.up.Alive()); (got == 1) != c.half {
+			if c.half {
+				eventually(t, "what was listed is taken back", func() bool { return len(x.up.Alive()) == 1 })
+			} else if len(x.up.Alive()) != 2 {
 				t.Errorf("alive: %v", x.up.Alive())
 			}
 			x.Clock.Add(time.Minute)

@@ -57,6 +57,8 @@ type Config struct {
 	Run       bool // run the janitor too
 	RealTime  bool // the clock is the machine's
 	Alg       jose.Alg
+	Clock     *Clock // nil = one of its own
+	Keys      string // directory of the signing keys; "" = a temporary one
 }
 
 // Env is a broker and everybody who uses it.
@@ -74,17 +76,21 @@ type Env struct {
 
 // Clock is a clock that tests turn.
 type Clock struct {
-	mu   sync.Mutex
-	now  time.Time
-	real bool
+	mu    sync.Mutex
+	now   time.Time
+	real  bool
+	ahead time.Duration // of a real one
 }
+
+// RealClock is the machine's clock, and goes ahead of it.
+func RealClock(ahead time.Duration) *Clock { return &Clock{real: true, ahead: ahead} }
 
 // Now is the time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real {
-		return time.Now()
+		return time.Now().Add(c.ahead)
 	}
 	return c.now
 }
@@ -93,7 +99,7 @@ func (c *Clock) Now() time.Time {
 func (c *Clock) Add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+	c.now, c.ahead = c.now.Add(d), c.ahead+d
 }
 
 // NewKey makes a P-256 key.
@@ -109,14 +115,17 @@ func NewKey(t testing.TB) jose.Signer {
 // New builds a broker.
 func New(t testing.TB, c Config) *Env {
 	t.Helper()
-	e := &Env{Clock: &Clock{now: c.Start, real: c.RealTime}, Keys: map[string]jose.Signer{}, Registry: prometheus.NewRegistry(), Issuer: c.Issuer, Principals: map[string]broker.Principal{}}
+	if c.Clock == nil {
+		c.Clock = &Clock{now: c.Start, real: c.RealTime}
+	}
+	e := &Env{Clock: c.Clock, Keys: map[string]jose.Signer{}, Registry: prometheus.NewRegistry(), Issuer: c.Issuer, Principals: map[string]broker.Principal{}}
 	if e.Clock.now.IsZero() {
 		e.Clock.now = time.Now().UTC().Truncate(time.Second)
 	}
 	if e.Issuer == "" {
 		e.Issuer = Issuer
 	}
-	e.Ring = ring(t, c.Alg, e.Clock.Now())
+	e.Ring = ring(t, c.Keys, c.Alg, e.Clock.Now())
 	if c.Ledger == nil {
 		c.Ledger = memstore.New(memstore.Config{Now: e.Clock.Now})
 	}
@@ -150,9 +159,12 @@ func OpenStore(t testing.TB, path string, now func() time.Time) *sqlstore.Store 
 	return s
 }
 
-func ring(t testing.TB, alg jose.Alg, now time.Time) *keys.Ring {
+func ring(t testing.TB, dir string, alg jose.Alg, now time.Time) *keys.Ring {
 	t.Helper()
-	d, err := keys.Open(keys.Config{Dir: filepath.Join(t.TempDir(), "keys"), Policy: keys.Policy{Alg: alg}, Now: func() time.Time { return now }})
+	if dir == "" {
+		dir = filepath.Join(t.TempDir(), "keys")
+	}
+	d, err := keys.Open(keys.Config{Dir: dir, Policy: keys.Policy{Alg: alg}, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"ebb/broker/storetest"},
 	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/egress", "ebb/broker/provider/all", "ebb/broker/seal/all"},
 	{"ebb/web", "ebb/web/client", "ebb/web/load", "ebb/web/verify", "ebb/broker/brokertest"},
-	{"ebb/web/api", "ebb/web/console"},
+	{"ebb/web/api", "ebb/web/console", "ebb/broker/brokertest/crashtest"},
 	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config"},
 	{"ebb/cmd/ebb/internal/*"},
 	{"ebb/cmd/ebb", "ebb/.ci/peers/load"},

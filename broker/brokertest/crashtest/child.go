@@ -1,0 +1,234 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/memstore"
+	"ebb/broker/provider"
+	"ebb/broker/redisstore"
+	"ebb/broker/seal"
+	"ebb/broker/seal/file"
+	"ebb/broker/sqlstore"
+	"ebb/scopes"
+)
+
+// variable tells a test binary that it is a child, and what it has to do.
+const variable = "EBB_TEST_CRASH_CHILD"
+
+// order is what a child has to do.
+type order struct {
+	Dir     string // of the journal, the keys, and what the child leaves behind
+	Issuer  string
+	Scope   string
+	Redis   []string // nil = memory
+	Prefix  string
+	Driver  json.RawMessage
+	Revoke  bool // end the credential alone, and count from there on
+	Recover bool // end what an earlier child began
+	Kill    int  // at which step; 0 = never
+	After   bool // the step is done first
+	Ahead   time.Duration
+	Fast    int // seconds of the child's clock in one
+}
+
+// Names of what a child leaves behind in its directory.
+const (
+	stepsFile  = "steps"  // of this run, a line each
+	handedFile = "handed" // lease ids of the credentials that left the broker, a line each
+)
+
+// Child does what Run wants of this process. It does nothing in a test binary that
+// nobody ordered: the test that calls it is named TestCrashChild. driver makes the
+// driver out of the party's Driver.
+func Child(t *testing.T, driver func(t *testing.T, config json.RawMessage) provider.Driver) {
+	t.Helper()
+	raw := os.Getenv(variable)
+	if raw == "" {
+		return
+	}
+	var o order
+	if err := json.Unmarshal([]byte(raw), &o); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(o.Dir, stepsFile)) //nolint:gosec // the parent's directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &counter{log: log, kill: o.Kill, after: o.After}
+	e := &child{order: o, counter: c}
+	if o.Recover {
+		c.arm()
+	}
+	e.open(t, counting(driver(t, o.Driver), c))
+	if o.Recover {
+		e.recover(t)
+	} else {
+		e.work(t)
+	}
+}
+
+type child struct {
+	order
+	*counter
+	env   *brokertest.Env
+	clock *brokertest.Clock
+	db    *sqlstore.Store
+	name  string // of the provider
+}
+
+// open starts the broker on what an earlier one left.
+func (e *child) open(t *testing.T, d provider.Driver) {
+	t.Helper()
+	e.clock = brokertest.RealClock(e.Ahead)
+	if e.Fast > 1 {
+		stop := make(chan struct{})
+		t.Cleanup(func() { close(stop) })
+		go e.hurry(stop)
+	}
+	e.db = brokertest.OpenStore(t, filepath.Join(e.Dir, "ebb.db"), e.clock.Now)
+	w, err := file.New(file.Config{Path: filepath.Join(e.Dir, "sealing.pem")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := seal.New(t.Context(), seal.Config{Wrapper: w, Store: e.db, Now: e.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l broker.Ledger = memstore.New(memstore.Config{Now: e.clock.Now})
+	if len(e.Redis) > 0 {
+		r, err := redisstore.New(t.Context(), redisstore.Config{Addrs: e.Redis, Prefix: e.Prefix, Now: e.clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		l = r
+	}
+	e.name = scopes.MustParseSet(e.Scope).Providers()[0]
+	limits := broker.Limits{Sweep: 24 * time.Hour}
+	if e.Recover {
+		limits.Sweep = 200 * time.Millisecond
+	}
+	e.env = brokertest.New(t, brokertest.Config{
+		Ledger: ledger{l, e.counter}, Journal: journal{e.db, e.counter}, Desk: e.db, Sealer: sealer, Keys: filepath.Join(e.Dir, "keys"),
+		Providers: map[string]broker.Provider{e.name: {Driver: d, Kind: "test", Resource: "https://party.test/"}},
+		Logger:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Issuer:    e.Issuer, Limits: limits, Clock: e.clock, Run: true,
+	})
+}
+
+// hurry lets the child's clock run ahead, for providers that take their time.
+func (e *child) hurry(stop <-chan struct{}) {
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+			e.clock.Add(50 * time.Millisecond * time.Duration(e.Fast-1))
+		}
+	}
+}
+
+// work mints, and completes the task or revokes the credential.
+func (e *child) work(t *testing.T) {
+	t.Helper()
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet(e.name + ":**:*")
+	s := e.env.Open(t, spec)
+	if !e.Revoke {
+		e.arm()
+	}
+	tok, err := s.Ask(t, e.Scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(e.Dir, handedFile), []byte(tok.LeaseID+"\n"), 0o600); err != nil { // it left
+		t.Fatal(err)
+	}
+	if e.Revoke {
+		e.arm()
+		if _, err := e.env.Broker.RevokeLease(t.Context(), e.env.Principals[brokertest.Runner], tok.LeaseID, ""); err != nil {
+			t.Fatal(err)
+		}
+		e.await(t, "the credential is dead", func() bool { return e.settled(t) })
+		return
+	}
+	done, err := e.env.Broker.CompleteTaskWithin(t.Context(), e.env.Principals[brokertest.Runner], s.Task.ID, 30*time.Second)
+	if err != nil || done.Owed != 0 {
+		t.Fatalf("owed %d, %v", done.Owed, err)
+	}
+}
+
+// recover ends, as a runner would, what is still open, and waits until nothing is
+// owed and the provider was searched.
+func (e *child) recover(t *testing.T) {
+	t.Helper()
+	open, err := e.db.Tasks(t.Context(), broker.TaskFilter{Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range open {
+		if _, err := e.env.Broker.CompleteTaskWithin(t.Context(), e.env.Principals[brokertest.Operator], task.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.await(t, "nothing is owed", func() bool { return e.settled(t) })
+	if _, lists := e.env.Config.Providers[e.name].Driver.(provider.Lister); lists {
+		before := e.searches(t)
+		e.await(t, "the provider was searched for orphans", func() bool { return e.searches(t) >= before+2 })
+	}
+}
+
+func (e *child) await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(childTime / 2); !is(); {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (e *child) settled(t *testing.T) bool {
+	t.Helper()
+	for _, s := range []broker.LeaseState{broker.LeaseIntent, broker.LeaseLive, broker.LeaseRevoking} {
+		ls, err := e.db.Leases(t.Context(), broker.LeaseFilter{State: s, Now: e.clock.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ls) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// searches counts those that went through the whole list.
+func (e *child) searches(t *testing.T) float64 {
+	t.Helper()
+	all, err := e.env.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() != "ebb_sweeps_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetValue() == "done" {
+					return m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,89 @@
+package broker_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"ebb/broker/brokertest"
+	"ebb/broker/brokertest/crashtest"
+	"ebb/broker/provider"
+)
+
+// crashParty is what a child makes its driver of.
+type crashParty struct {
+	URL                     string
+	ByHandle, Probes, Lists bool
+}
+
+// TestCrashChild is a broker that is killed; see crashtest.
+func TestCrashChild(t *testing.T) {
+	crashtest.Child(t, func(t *testing.T, raw json.RawMessage) provider.Driver {
+		t.Helper()
+		var p crashParty
+		if err := json.Unmarshal(raw, &p); err != nil {
+			t.Fatal(err)
+		}
+		return brokertest.Party{URL: p.URL, ByHandle: p.ByHandle, Probes: p.Probes, Lists: p.Lists}.Driver()
+	})
+}
+
+func embedded(p crashParty, redis ...string) func(t *testing.T) crashtest.Party {
+	return func(t *testing.T) crashtest.Party {
+		t.Helper()
+		up, p := brokertest.NewUpstream(t, nil), p
+		p.URL = up.URL
+		return crashtest.Party{
+			Scope: "up:a:read", Driver: p, Redis: redis, Prefix: "crash-",
+			Alive: func(*testing.T) []string { return up.Alive() },
+		}
+	}
+}
+
+// I3: kill -9 at every step of a mint, of an end, and of the recovery from that leaves
+// nothing alive and nothing owed, whatever the provider is like.
+func TestCrashMatrix(t *testing.T) {
+	for name, p := range map[string]crashParty{
+		"found by name":               {},
+		"by handle, probes and lists": {ByHandle: true, Probes: true, Lists: true},
+	} {
+		t.Run(name, func(t *testing.T) { crashtest.Run(t, embedded(p)) })
+	}
+}
+
+// A mint that the provider finishes long after its broker was killed, when the record
+// says that nothing was there.
+func TestCrashThenMintedLate(t *testing.T) {
+	t.Parallel()
+	crashtest.Late(t, func(t *testing.T) (crashtest.Party, <-chan struct{}, func()) {
+		t.Helper()
+		up := brokertest.NewUpstream(t, nil)
+		asked, finish := make(chan struct{}), make(chan struct{})
+		up.Before = func(op, _ string) {
+			if op == brokertest.OpMint {
+				close(asked)
+				<-finish
+			}
+		}
+		free := sync.OnceFunc(func() { close(finish) })
+		t.Cleanup(free)
+		return crashtest.Party{
+			Scope: "up:a:read", Driver: crashParty{URL: up.URL, Lists: true}, Alive: func(*testing.T) []string { return up.Alive() },
+		}, asked, free
+	})
+}
+
+// The matrix with a ledger that survives the broker.
+func TestCrashMatrixRedis(t *testing.T) {
+	addrs := os.Getenv("EBB_TEST_REDIS")
+	if addrs == "" {
+		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "redis") {
+			t.Fatal("EBB_TEST_REQUIRE lists redis: set EBB_TEST_REDIS to host:port")
+		}
+		t.Skip("EBB_TEST_REDIS is not set")
+	}
+	crashtest.Run(t, embedded(crashParty{ByHandle: true, Probes: true, Lists: true}, strings.Split(addrs, ",")...))
+}

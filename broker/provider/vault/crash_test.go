@@ -1,0 +1,50 @@
+package vault_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"ebb/broker/brokertest/crashtest"
+	"ebb/broker/provider"
+	"ebb/broker/provider/vault"
+)
+
+// TestCrashChild is a broker that is killed; see crashtest.
+func TestCrashChild(t *testing.T) {
+	crashtest.Child(t, func(t *testing.T, raw json.RawMessage) provider.Driver {
+		t.Helper()
+		var c vault.Config
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		return driver(t, c)
+	})
+}
+
+// I3, with leases of a real server: kill -9 at every step leaves none. Its class is
+// eventual, so that brokers whose clock is fast prove it sooner.
+func TestCrashMatrix(t *testing.T) {
+	newBed(t) // skips without a server
+	crashtest.Run(t, func(t *testing.T) crashtest.Party {
+		t.Helper()
+		b := newBed(t)
+		return crashtest.Party{
+			Scope: "db:orders:read", Driver: b.cfg, Fast: 10,
+			Alive: func(t *testing.T) []string {
+				t.Helper()
+				s, err := b.Root.Logical().ListWithContext(t.Context(), "sys/leases/lookup/"+b.mount+"/creds/ro")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s == nil {
+					return nil
+				}
+				var out []string
+				for _, k := range s.Data["keys"].([]any) { //nolint:forcetypeassert // a test
+					out = append(out, k.(string)) //nolint:forcetypeassert // a test
+				}
+				return out
+			},
+		}
+	})
+}

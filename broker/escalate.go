@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -140,11 +141,21 @@ func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now t
 		return nil, unavailable(err)
 	}
 	for _, r := range rs {
-		if r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool && r.Granted.Covers(w.scopes) && agreed(r, d) {
+		if r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool && r.Granted.Covers(w.scopes) && agreed(r, d) && keeps(w.promise(), seen(r)) {
 			return &r, nil
 		}
 	}
 	return nil, nil
+}
+
+// seen is how the people who decided r were told that its credential can be taken
+// back.
+func seen(r Request) provider.Revocability {
+	var f facts
+	if err := json.Unmarshal(r.Facts, &f); err != nil {
+		return provider.Revocability{Class: provider.ClassInstant} // nothing weaker was shown to anybody
+	}
+	return provider.Revocability{Class: f.Class, Bound: f.Bound.Duration()}
 }
 
 // agreed reports whether the people who said yes to r are those that a decision
@@ -181,7 +192,7 @@ func (b *Broker) patience(ctx context.Context, w want, now time.Time) error {
 func (b *Broker) underGrant(g Request, w want, d policy.Decision) decided {
 	return decided{
 		scopes: g.Granted.Narrow(w.scopes), ttl: min(d.TTL, g.GrantedTTL.Duration()), rules: d.Rules, deliver: d.Deliver,
-		until: g.GrantUntil, requestID: g.ID,
+		until: g.GrantUntil, requestID: g.ID, promise: seen(g),
 	}
 }
 

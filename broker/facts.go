@@ -21,6 +21,7 @@ type facts struct {
 	Resource   string            `json:"resource"`
 	Provider   string            `json:"provider"`
 	Class      provider.Class    `json:"revocability"`
+	Bound      Seconds           `json:"revocation_bound"` // class eventual
 	TTL        Seconds           `json:"ttl_seconds"`
 	Reuse      Seconds           `json:"grant_seconds"` // how long an approval serves this and less, with the same tool; a shorter TTL shortens it
 	Binding    provider.Binding  `json:"cnf"`
@@ -65,9 +66,10 @@ func (b *Broker) factsOf(r Request, t Live, s Sandbox, d policy.Decision) facts 
 	for _, id := range t.Ancestors {
 		above = append(above, sandboxOf(id))
 	}
+	revoking := promised(b.cfg.Providers[r.Provider])
 	return facts{
 		Above:   above,
-		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: b.cfg.Providers[r.Provider].Driver.Traits().Revocability.Class,
+		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: revoking.Class, Bound: Seconds(revoking.Bound / time.Second),
 		TTL: r.TTL, Reuse: min(r.TTL, Seconds(b.cfg.Limits.GrantTTL/time.Second)), Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
 		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: s, WouldAllow: d.WouldAllow, Rules: d.Rules,
 		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,

@@ -12,7 +12,7 @@ import (
 // skewed is a third party whose clock differs from the broker's.
 func skewed(t *testing.T, by time.Duration, p brokertest.Party) *third {
 	t.Helper()
-	x := thirdParty(t, shape{party: p})
+	x := thirdParty(t, shape{party: p, config: brokertest.Config{Policies: anything}})
 	x.up.Now = func() time.Time { return x.Clock.Now().Add(by) }
 	return x
 }

@@ -26,6 +26,9 @@ type minting struct {
 // handle.
 func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Lease, error) {
 	u := b.upstreams[w.name]
+	if !keeps(w.promise(), d.promise) { // the provider is configured otherwise since people said yes
+		return Token{}, Lease{}, b.deny(ctx, w.asker, w.scopes, nil, E(Denied, weakerThan, errWeaker))
+	}
 	leave, err := b.enter(ctx, u, w.live.ID)
 	if err != nil {
 		return Token{}, Lease{}, err
@@ -120,9 +123,18 @@ func (m *minting) call(ctx context.Context) (provider.Credential, error) {
 	case cred.ExpiresAt.After(l.ExpiresAt):
 		err := m.fall(cred, errWider)
 		return cred, E(Internal, "The broker refused to issue more than was asked for.", errors.Join(errWider, err))
+	case !keeps(weaker(promised(m.u.Provider), cred.Revocability), m.d.promise):
+		err := m.fall(cred, errWeaker)
+		return cred, E(Denied, weakerThan, errors.Join(errWeaker, err))
 	}
 	return cred, nil
 }
+
+// What is handed out can be taken back at least as surely as those were told who
+// decided (I7).
+var errWeaker = errors.New("the credential cannot be taken back as surely as was decided on")
+
+const weakerThan = "The provider's credential cannot be taken back as surely as was decided on. Nothing was issued; tell the operator of the broker: ebb providers check shows it."
 
 // refusal is the sentence of a provider.Refused for the caller.
 func refusal(err error) string {
@@ -155,7 +167,7 @@ func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
 	if exp.Sub(now) < time.Second {
 		return exp, m.fall(cred, fmt.Errorf("the credential is over already: it expires %s", exp))
 	}
-	r := weaker(m.u.traits.Revocability, cred.Revocability)
+	r := weaker(promised(m.u.Provider), cred.Revocability)
 	l.Class, l.ExpiresAt = r.Class, exp
 	// A provider whose clock is behind names a moment that is over before the
 	// credential is: it counts as alive for as long as was asked for.

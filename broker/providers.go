@@ -22,7 +22,7 @@ type ProviderInfo struct {
 func (b *Broker) ProviderInfos() []ProviderInfo {
 	out := make([]ProviderInfo, 0, len(b.cfg.Providers))
 	for name, p := range b.cfg.Providers {
-		out = append(out, ProviderInfo{name, p.Kind, p.Resource, p.Driver.Traits().Revocability.Class})
+		out = append(out, ProviderInfo{name, p.Kind, p.Resource, promised(p).Class})
 	}
 	slices.SortFunc(out, func(x, y ProviderInfo) int { return strings.Compare(x.Name, y.Name) })
 	return out

@@ -12,6 +12,7 @@ import (
 
 	"ebb/attest/jose"
 	"ebb/broker/audit"
+	"ebb/broker/provider"
 	"ebb/scopes/policy"
 )
 
@@ -271,6 +272,18 @@ func (b *Broker) Follow(ctx context.Context, who Principal, cursor string, limit
 func (b *Broker) Explain(_ context.Context, who Principal, q policy.Query) (policy.Explanation, error) {
 	if err := allow(who, false, RoleOperator, RoleAuditor, RoleApprover); err != nil {
 		return policy.Explanation{}, err
+	}
+	if q.Revocability == "" { // as it would be for these scopes
+		r := provider.Revocability{Class: provider.ClassInstant}
+		for _, name := range q.Scopes.Providers() {
+			p, known := b.cfg.Providers[name]
+			if !known {
+				r = provider.Revocability{Class: provider.ClassTTLOnly}
+				break
+			}
+			r = weaker(r, promised(p))
+		}
+		q.Revocability, q.Bound = string(r.Class), r.Bound
 	}
 	x, err := b.cfg.Policy.Current().Explain(q)
 	if err != nil {

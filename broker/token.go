@@ -69,7 +69,7 @@ func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
 	}
 	switch d.Effect {
 	case policy.Allow:
-		return b.mint(ctx, w, decided{ttl: d.TTL, scopes: d.Scopes, rules: d.Rules, deliver: d.Deliver})
+		return b.mint(ctx, w, decided{ttl: d.TTL, scopes: d.Scopes, rules: d.Rules, deliver: d.Deliver, promise: w.promise()})
 	case policy.Ask:
 		return b.escalate(ctx, w, d, r)
 	default:
@@ -161,10 +161,24 @@ func (b *Broker) query(w want) policy.Query {
 			Age:   max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
 			Depth: len(w.live.Ancestors),
 		},
-		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: "token",
+		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: policy.DeliveryToken,
+		Revocability: string(w.promise().Class), Bound: w.promise().Bound,
 		Record: policy.Record{Denials: w.live.Denials, Violations: w.live.Violations},
 		Taint:  w.live.Taint,
 	}
+}
+
+// promise is how what is minted for w can be taken back, as its provider says before
+// it is minted. What says nothing promises nothing.
+func (w want) promise() provider.Revocability {
+	return promised(w.provider)
+}
+
+func promised(p Provider) provider.Revocability {
+	if r := p.Driver.Traits().Revocability; r.Class != "" {
+		return r
+	}
+	return provider.Revocability{Class: provider.ClassTTLOnly}
 }
 
 func (b *Broker) judge(w want) (policy.Decision, error) {
@@ -180,6 +194,10 @@ func (b *Broker) deny(ctx context.Context, a asker, asked scopes.Set, d *policy.
 	data := map[string]any{"scope": asked, "kind": e.Kind, "why": e.Public}
 	if d != nil {
 		data["rules"], data["policy"], data["denied"] = d.Rules, d.Version, d.Denied
+		for _, name := range asked.Providers() { // one: policy was asked
+			r := promised(b.cfg.Providers[name])
+			data["revocability"], data["revocation_bound"] = r.Class, Seconds(r.Bound/time.Second)
+		}
 	}
 	b.note(ctx, b.taskEntry(audit.TokenDenied, a.sandbox.ID, a.live.ID, data))
 	if _, terr := b.cfg.Ledger.Touch(ctx, a.live.ID, Touch{Denials: 1}); terr != nil {
@@ -196,7 +214,8 @@ type decided struct {
 	deliver   string
 	until     time.Time // end of the grant, zero = none
 	requestID string
-	first     *Request // set when this token settles the request
+	promise   provider.Revocability // how what is minted can be taken back at least; see keeps
+	first     *Request              // set when this token settles the request
 }
 
 // frame is the one place that says what may be issued: the expiry is the
@@ -270,7 +289,7 @@ func (b *Broker) draft(ctx context.Context, w want, d decided) (Lease, error) {
 	}
 	l := Lease{
 		ID: newID(leasePrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Provider: w.name,
-		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.provider.Driver.Traits().Revocability.Class, RequestID: d.requestID,
+		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.promise().Class, RequestID: d.requestID,
 		Rule: strings.Join(d.rules, ","), Tool: w.tool, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
 	}
 	if n := len(w.lineage); n > 0 {
@@ -287,6 +306,8 @@ type issued struct {
 	ParentID  string           `json:"parent_id,omitempty"`
 	Provider  string           `json:"provider"`
 	Resource  string           `json:"resource"`
+	Class     provider.Class   `json:"revocability"`
+	Bound     Seconds          `json:"revocation_bound,omitempty"`
 	Rules     string           `json:"rules"`
 	Scopes    scopes.Set       `json:"scope"`
 	Tool      string           `json:"tool"`
@@ -294,7 +315,12 @@ type issued struct {
 }
 
 func issuedOf(l Lease) issued {
+	var bound Seconds
+	if l.Upstream != nil {
+		bound = l.Upstream.Bound
+	}
 	return issued{
+		Class: l.Class, Bound: bound,
 		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID,
 		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	}
@@ -386,7 +412,7 @@ func completedMeanwhile(cause error) *Error {
 
 // errorKind names a cause for the record, which must not hold internals.
 func errorKind(err error) string {
-	for _, s := range []error{ErrTaskClosed, ErrTaskPaused, ErrCap, ErrNotFound, ErrDone, provider.ErrRefused, errWider, ErrLost} {
+	for _, s := range []error{ErrTaskClosed, ErrTaskPaused, ErrCap, ErrNotFound, ErrDone, provider.ErrRefused, errWider, errWeaker, ErrLost} {
 		if errors.Is(err, s) {
 			return s.Error()
 		}

@@ -149,7 +149,7 @@ func (tr *trial) mint(ctx context.Context, live Live, set scopes.Set) bool {
 		asker:  asker{live: live, sandbox: Sandbox{ID: sandboxOf(live.ID), Attestor: trialTag, Class: "none"}},
 		scopes: set, name: tr.u.name, provider: tr.u.Provider, ttl: tr.ttl, bind: provider.Binding{JKT: hashOf(live.ID)[:43]}, publicKey: key,
 	}
-	out, lease, err := b.mintUpstream(ctx, w, decided{scopes: set, ttl: tr.ttl, rules: []string{trialTag}})
+	out, lease, err := b.mintUpstream(ctx, w, decided{scopes: set, ttl: tr.ttl, rules: []string{trialTag}, promise: w.promise()})
 	if err != nil {
 		e := AsError(err)
 		b.cfg.Logger.WarnContext(ctx, "a trial did not mint", "provider", tr.u.name, "task_id", live.ID, "error", err)

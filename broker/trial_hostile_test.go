@@ -24,6 +24,14 @@ type odd struct {
 	mint   func(context.Context, provider.Grant) (provider.Credential, error)
 	probe  func(context.Context, provider.Target) (bool, error)
 	sample func() (string, error)
+	traits func(provider.Traits) provider.Traits
+}
+
+func (d odd) Traits() provider.Traits {
+	if d.traits == nil {
+		return d.Driver.Traits()
+	}
+	return d.traits(d.Driver.Traits())
 }
 
 func (d odd) CheckSetup(ctx context.Context) []provider.Finding {

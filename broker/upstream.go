@@ -184,10 +184,24 @@ func answered(err error) bool {
 	return err == nil || busy
 }
 
+// rank orders classes; what nobody knows is the weakest.
+var rank = map[provider.Class]int{provider.ClassInstant: 2, provider.ClassEventual: 1}
+
+// keeps reports whether r is a promise at least as strong as least, whose zero value
+// is the strongest: where nothing was said, nothing weaker was agreed to.
+func keeps(r, least provider.Revocability) bool {
+	if least.Class == "" {
+		least.Class = provider.ClassInstant
+	}
+	if rank[r.Class] != rank[least.Class] {
+		return rank[r.Class] > rank[least.Class]
+	}
+	return r.Class != provider.ClassEventual || r.Bound <= least.Bound
+}
+
 // weaker is the weaker of two promises: what one credential says of itself can
 // take away from what its driver promises, and never add.
 func weaker(a, b provider.Revocability) provider.Revocability {
-	rank := map[provider.Class]int{provider.ClassInstant: 2, provider.ClassEventual: 1}
 	switch {
 	case b.Class == "" || rank[b.Class] > rank[a.Class]:
 		return a

@@ -286,7 +286,7 @@ func TestLaneWithoutProbe(t *testing.T) {
 // clock.
 func TestLaneTTLOnly(t *testing.T) {
 	t.Parallel()
-	x := thirdParty(t, shape{party: brokertest.Party{Traits: provider.Traits{Revocability: provider.Revocability{Class: provider.ClassTTLOnly}}}})
+	x := thirdParty(t, shape{config: brokertest.Config{Policies: anything}, party: brokertest.Party{Traits: provider.Traits{Revocability: provider.Revocability{Class: provider.ClassTTLOnly}}}})
 	s := x.Open(t, upSpec())
 	l := x.lease(t, minted(t, s, "up:a:read").LeaseID)
 	c := x.closed(t, s.Task.ID)

@@ -249,36 +249,6 @@ func TestUpstreamMintAnswersNonsense(t *testing.T) {
 	}
 }
 
-// A credential can say of itself that it is harder to take back than its driver
-// promises, and never that it is easier.
-func TestUpstreamClassOnlyWeakens(t *testing.T) {
-	t.Parallel()
-	for asked, want := range map[provider.Revocability]provider.Class{
-		{}:                             provider.ClassEventual,
-		{Class: provider.ClassInstant}: provider.ClassEventual,
-		{Class: provider.ClassTTLOnly}: provider.ClassTTLOnly,
-		{Class: provider.ClassEventual, Bound: time.Second}: provider.ClassEventual,
-		{Class: provider.ClassEventual, Bound: time.Minute}: provider.ClassEventual,
-		{Class: "forever", Bound: 7 * time.Second}:          "forever",
-	} {
-		if want == "forever" {
-			want = provider.ClassTTLOnly
-		}
-		x := thirdParty(t, shape{idle: true, party: brokertest.Party{
-			Traits: provider.Traits{Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: 20 * time.Second}},
-			Shape:  func(c *provider.Credential) { c.Revocability = asked },
-		}})
-		tok := minted(t, x.Open(t, upSpec()), "up:a:read")
-		l := x.lease(t, tok.LeaseID)
-		if l.Class != want || tok.Class != want {
-			t.Errorf("%v became %s, told %s; want %s", asked, l.Class, tok.Class, want)
-		}
-		if want == provider.ClassEventual && l.Upstream.Bound != broker.Seconds(max(20*time.Second, asked.Bound)/time.Second) {
-			t.Errorf("%v has the bound %d", asked, l.Upstream.Bound)
-		}
-	}
-}
-
 // A store that fails at any step of a mint: 503, and nothing stays alive.
 func TestUpstreamMintWithoutStores(t *testing.T) {
 	t.Parallel()

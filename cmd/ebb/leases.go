@@ -21,7 +21,12 @@ var leaseColumns = []out.Column[broker.Lease]{
 	{Name: "expires_at", Cell: func(l broker.Lease) string { return out.Time(l.ExpiresAt) }},
 	{Name: "revoked_at", Cell: func(l broker.Lease) string { return out.Time(l.RevokedAt) }},
 	{Name: "cause", Cell: func(l broker.Lease) string { return string(l.Cause) }},
-	{Name: "revocability", Cell: func(l broker.Lease) string { return string(l.Class) }},
+	{Name: "revocability", Cell: func(l broker.Lease) string {
+		if l.Upstream == nil {
+			return string(l.Class)
+		}
+		return revocability(l.Class, l.Upstream.Bound)
+	}},
 	{Name: "attempts", Cell: atProvider(func(u broker.Upstream) string { return strconv.Itoa(u.Attempts) })},
 	{Name: "next_attempt_at", Cell: atProvider(func(u broker.Upstream) string { return out.Time(u.NextAt) })},
 }

@@ -42,6 +42,8 @@ func (f *queryFlags) add(cmd *cobra.Command) {
 	fl.StringToStringVar(&f.selectors, "selector", nil, "selector of its evidence, `name=value`")
 	fl.StringVar(&f.q.Binding, "binding", policy.BindingDPoP, "dpop or mtls")
 	fl.StringVar(&f.q.Delivery, "delivery", policy.DeliveryToken, "token or egress")
+	fl.StringVar(&f.q.Revocability, "revocability", "", "instant, eventual or ttl-only; default: instant, with --server as the provider is")
+	fl.DurationVar(&f.q.Bound, "revocation-bound", 0, "with eventual: refused at most so long after the revocation")
 	fl.IntVar(&f.q.Record.Denials, "denials", 0, "denials of the task so far")
 	fl.IntVar(&f.q.Record.Violations, "violations", 0, "violations of the task so far")
 	fl.StringSliceVar(&f.q.Taint, "taint", nil, "untrusted source that the task has read")
@@ -66,6 +68,9 @@ func (f *queryFlags) query(c *cli) (policy.Query, error) {
 	q := f.q
 	q.Scopes, q.Task.Labels, q.Sandbox.Selectors = set, f.labels, f.selectors
 	q.Task.ID, q.Sandbox.ID = "tsk_explain", "sbx_explain"
+	if q.Revocability == "" && !f.server {
+		q.Revocability = policy.RevocableInstant
+	}
 	return q, nil
 }
 

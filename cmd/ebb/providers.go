@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ebb/broker"
+	"ebb/broker/provider"
 	"ebb/cmd/ebb/internal/out"
 )
 
@@ -14,17 +15,20 @@ var providerColumns = []out.Column[broker.ProviderState]{
 	{Name: "name", Cell: func(p broker.ProviderState) string { return p.Name }},
 	{Name: "kind", Cell: func(p broker.ProviderState) string { return p.Kind }},
 	{Name: "resource", Cell: func(p broker.ProviderState) string { return p.Resource }},
-	{Name: "revocability", Cell: func(p broker.ProviderState) string {
-		if p.Bound > 0 {
-			return string(p.Class) + " " + p.Bound.Duration().String()
-		}
-		return string(p.Class)
-	}},
+	{Name: "revocability", Cell: func(p broker.ProviderState) string { return revocability(p.Class, p.Bound) }},
 	{Name: "held", Cell: func(p broker.ProviderState) string { return strconv.Itoa(p.Held) }},
 	{Name: "owed", Cell: func(p broker.ProviderState) string { return strconv.Itoa(p.Owed) }},
 	{Name: "owed_since", Cell: func(p broker.ProviderState) string { return out.Time(p.OldestOwed) }},
 	{Name: "next_attempt_at", Cell: func(p broker.ProviderState) string { return out.Time(p.NextAt) }},
 	{Name: "breaker", Cell: func(p broker.ProviderState) string { return p.Breaker }},
+}
+
+// revocability is a class with its bound, if it has one.
+func revocability(class provider.Class, bound broker.Seconds) string {
+	if bound > 0 {
+		return string(class) + " " + bound.Duration().String()
+	}
+	return string(class)
 }
 
 func newProviders(c *cli) *cobra.Command {

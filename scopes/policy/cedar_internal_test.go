@@ -42,7 +42,7 @@ func TestCedarIsTheJudge(t *testing.T) {
 	for _, s := range []string{"p:x:r", "p:x/y:r", "p:x/y:w", "p:x/y/z:r", "p:y:r", "p:y:w", "p:xx:r", "q:x:r", "q:x/y:o", "q:y:w", "z:x:r", "p:x/y/z/z/z:o"} {
 		r := newRequest(Query{
 			Sandbox: Sandbox{ID: "s", Attestor: "a"}, Task: Task{ID: "t"}, Scopes: scopes.MustParseSet(s), TTL: time.Minute,
-			Binding: BindingDPoP, Delivery: DeliveryToken,
+			Binding: BindingDPoP, Delivery: DeliveryToken, Revocability: RevocableInstant,
 		})
 		r.aim(scopes.MustParse(s))
 		for _, rule := range set.rules {

@@ -170,6 +170,11 @@ func TestBadQuery(t *testing.T) {
 		"no binding":  func(q *policy.Query) { q.Binding = "" },
 		"delivery":    func(q *policy.Query) { q.Delivery = "mail" },
 		"no delivery": func(q *policy.Query) { q.Delivery = "" },
+		"no class":    func(q *policy.Query) { q.Revocability = "" },
+		"a class":     func(q *policy.Query) { q.Revocability = "Instant" },
+		"no bound":    func(q *policy.Query) { q.Bound = 0 },
+		"a bound":     func(q *policy.Query) { q.Revocability = policy.RevocableNever },
+		"below one":   func(q *policy.Query) { q.Bound = -time.Second },
 		"denials":     func(q *policy.Query) { q.Record.Denials = -1 },
 		"violations":  func(q *policy.Query) { q.Record.Violations = -1 },
 	} {
@@ -184,7 +189,7 @@ func TestBadQuery(t *testing.T) {
 		}
 	}
 	_, err := set.Decide(policy.Query{})
-	for _, fault := range []string{"sandbox id", "attestor", "task id", "no scope", "ttl", "binding", "delivery"} {
+	for _, fault := range []string{"sandbox id", "attestor", "task id", "no scope", "ttl", "binding", "delivery", "revocability"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("the empty query: %v does not name %s", err, fault)
 		}

@@ -11,7 +11,9 @@ import (
 const goldenPolicies = `
 	@id("read") @max_ttl("10m") permit (principal in Ebb::Attestor::"github", action == Ebb::Action::"read", resource)
 	when { context.task.hasTag("env") && context.task.getTag("env") == "dev" && context.taint.isEmpty() };
-	@id("write") @ask("dba,ops") @quorum("2") @deliver("egress") permit (principal, action == Ebb::Action::"write", resource);`
+	@id("write") @ask("dba,ops") @quorum("2") @deliver("egress") permit (principal, action == Ebb::Action::"write", resource);
+	@id("lease") permit (principal, action == Ebb::Action::"lease", resource)
+	when { context.revocability != "ttl-only" && context.revocation_bound <= 60 };`
 
 func TestRunTests(t *testing.T) {
 	t.Parallel()
@@ -33,6 +35,15 @@ func TestRunTests(t *testing.T) {
 - name: asks
   query: { scopes: "a:x:write" }
   want: { effect: ask, ask: { groups: [ops, dba], quorum: 2 }, deliver: egress, would_allow: "" }
+- name: what cannot be taken back in time
+  query: { scopes: "a:x:lease", revocability: eventual, revocation_bound: 61s }
+  want: { effect: deny }
+- name: what can
+  query: { scopes: "a:x:lease", revocability: eventual, revocation_bound: 1m }
+  want: { effect: allow }
+- name: at once, unless said
+  query: { scopes: "a:x:lease" }
+  want: { effect: allow }
 - name: wrong in every way
   query: { scopes: "a:x:write" }
   want: { effect: allow, scopes: "a:y:write", ttl: 1m, ask: { groups: [dba] }, deliver: token, rules: [], would_allow: "a:x:write", denied: "a:x:write" }
@@ -42,13 +53,13 @@ func TestRunTests(t *testing.T) {
 `),
 		"a.test.yaml": []byte(`- { name: denied, query: { scopes: "a:x:read a:y:drop" }, want: { effect: deny, rules: [], denied: "a:x:read a:y:drop" } }`),
 	})
-	if report.Passed != 3 || report.Failed != 2 || report.OK() || report.Results[0].File != "a.test.yaml" {
+	if report.Passed != 6 || report.Failed != 2 || report.OK() || report.Results[0].File != "a.test.yaml" {
 		t.Fatalf("got %+v", report)
 	}
-	if diff := report.Results[3].Diff; len(diff) != 8 {
+	if diff := report.Results[6].Diff; len(diff) != 8 {
 		t.Errorf("got %d differences: %q", len(diff), diff)
 	}
-	if diff := report.Results[4].Diff; len(diff) != 1 || !strings.Contains(diff[0], "nobody") {
+	if diff := report.Results[7].Diff; len(diff) != 1 || !strings.Contains(diff[0], "nobody") {
 		t.Errorf("got %q", diff)
 	}
 }

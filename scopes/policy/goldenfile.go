@@ -21,7 +21,7 @@ const maxTestBytes = 256 << 10
 //	{name: reading is granted at once, query: {scopes: "orders:eu/42:read", ttl: 1h}, want: {effect: allow, ttl: 15m}}
 //
 // Of the query only `scopes` is required. It may also hold ttl (default 5m), tool, binding (default dpop), delivery
-// (default token), sandbox {id, attestor, evidence, subject, selectors}, task {id, kind, owner, name, labels, age}, record
+// (default token), revocability (default instant), revocation_bound (such as 60s, with eventual), sandbox {id, attestor, evidence, subject, selectors}, task {id, kind, owner, name, labels, age}, record
 // {denials, violations} and taint. Of what is wanted only `effect` is required; scopes, ttl, ask {groups, quorum}, deliver,
 // rules, would_allow and denied are compared when written.
 type testCase struct {
@@ -52,6 +52,8 @@ type testQuery struct {
 	TTL      string `yaml:"ttl"`
 	Binding  string `yaml:"binding"`
 	Delivery string `yaml:"delivery"`
+	Revoking string `yaml:"revocability"`
+	Bound    string `yaml:"revocation_bound"`
 	Record   struct {
 		Denials    int `yaml:"denials"`
 		Violations int `yaml:"violations"`
@@ -144,7 +146,8 @@ func (t testQuery) build() (Query, error) {
 	}
 	ttl, errTTL := time.ParseDuration(or(t.TTL, "5m"))
 	age, errAge := time.ParseDuration(or(t.Task.Age, "0s"))
-	if err := errors.Join(errTTL, errAge); err != nil {
+	bound, errBound := time.ParseDuration(or(t.Bound, "0s"))
+	if err := errors.Join(errTTL, errAge, errBound); err != nil {
 		return Query{}, err
 	}
 	return Query{
@@ -158,6 +161,7 @@ func (t testQuery) build() (Query, error) {
 		},
 		Scopes: asked, Tool: t.Tool, TTL: ttl,
 		Binding: or(t.Binding, BindingDPoP), Delivery: or(t.Delivery, DeliveryToken),
+		Revocability: or(t.Revoking, RevocableInstant), Bound: bound,
 		Record: Record{Denials: t.Record.Denials, Violations: t.Record.Violations},
 		Taint:  t.Taint,
 	}, nil

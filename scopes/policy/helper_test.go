@@ -30,6 +30,7 @@ func query(asked string) policy.Query {
 		},
 		Scopes: scopes.MustParseSet(asked), Tool: "psql", TTL: time.Hour,
 		Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken,
+		Revocability: policy.RevocableEventual, Bound: time.Minute,
 		Record: policy.Record{Denials: 2}, Taint: []string{"web", "mail"},
 	}
 }

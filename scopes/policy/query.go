@@ -23,6 +23,13 @@ const (
 	DeliveryEgress = "egress" // only the egress proxy can open it
 )
 
+// How what is minted can be taken back, from the strongest promise to the weakest.
+const (
+	RevocableInstant  = "instant"  // refused from the moment of its revocation
+	RevocableEventual = "eventual" // refused at most Query.Bound after it
+	RevocableNever    = "ttl-only" // dies by its own expiry alone
+)
+
 // Query is everything a decision depends on. Its JSON form is stable: see wire.go.
 type Query struct {
 	Sandbox  Sandbox
@@ -33,7 +40,11 @@ type Query struct {
 	Binding  string        // BindingDPoP or BindingMTLS
 	Delivery string        // DeliveryToken or DeliveryEgress
 	Record   Record
-	Taint    []string // marks of untrusted data the task has read; a set
+	// Revocability is one of the three, as the provider of the scopes promises it; Bound is that of RevocableEventual, at
+	// least one second, and otherwise 0.
+	Revocability string
+	Bound        time.Duration
+	Taint        []string // marks of untrusted data the task has read; a set
 }
 
 // Sandbox is the attested caller. ID and Attestor are required.
@@ -79,6 +90,14 @@ func (q Query) check() error {
 	need(q.TTL >= time.Second, "ttl is under one second")
 	need(q.Binding == BindingDPoP || q.Binding == BindingMTLS, `binding is neither "dpop" nor "mtls"`)
 	need(q.Delivery == DeliveryToken || q.Delivery == DeliveryEgress, `delivery is neither "token" nor "egress"`)
+	switch q.Revocability {
+	case RevocableInstant, RevocableNever:
+		need(q.Bound == 0, "revocation bound without revocability eventual")
+	case RevocableEventual:
+		need(q.Bound >= time.Second, "revocability eventual without a revocation bound of at least one second")
+	default:
+		need(false, `revocability is none of "instant", "eventual", "ttl-only"`)
+	}
 	need(q.Record.Denials >= 0 && q.Record.Violations >= 0, "record counts are negative")
 	if len(faults) > 0 {
 		return fmt.Errorf("%w: %w", ErrQuery, errors.Join(faults...))

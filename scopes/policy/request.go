@@ -62,6 +62,10 @@ func newRequest(q Query) *request {
 		"ttl":      cedar.Long(seconds(q.TTL)),
 		"binding":  cedar.String(q.Binding),
 		"delivery": cedar.String(q.Delivery),
+
+		"revocability":     cedar.String(q.Revocability),
+		"revocation_bound": cedar.Long(seconds(q.Bound)),
+
 		"record": cedar.NewRecord(cedar.RecordMap{
 			"denials":    cedar.Long(q.Record.Denials),
 			"violations": cedar.Long(q.Record.Violations),

@@ -32,6 +32,8 @@ type wireQuery struct {
 	TTL      int64      `json:"ttl_seconds"`
 	Binding  string     `json:"binding"`
 	Delivery string     `json:"delivery"`
+	Revoking string     `json:"revocability,omitempty"` // records of before it was asked lack it
+	Bound    int64      `json:"revocation_bound,omitempty"`
 	Record   Record     `json:"record"`
 	Taint    []string   `json:"taint,omitempty"`
 }
@@ -47,7 +49,7 @@ func (q Query) MarshalJSON() ([]byte, error) {
 			Labels: q.Task.Labels, Age: seconds(q.Task.Age), Depth: q.Task.Depth,
 		},
 		Scopes: q.Scopes, Tool: q.Tool, TTL: seconds(q.TTL), Binding: q.Binding, Delivery: q.Delivery,
-		Record: q.Record, Taint: slices.Compact(taint),
+		Revoking: q.Revocability, Bound: seconds(q.Bound), Record: q.Record, Taint: slices.Compact(taint),
 	})
 }
 
@@ -59,7 +61,8 @@ func (q *Query) UnmarshalJSON(b []byte) error {
 	}
 	age, errAge := duration(w.Task.Age)
 	ttl, errTTL := duration(w.TTL)
-	if err := errors.Join(errAge, errTTL); err != nil {
+	bound, errBound := duration(w.Bound)
+	if err := errors.Join(errAge, errTTL, errBound); err != nil {
 		return fmt.Errorf("policy: query: %w", err)
 	}
 	*q = Query{
@@ -69,7 +72,7 @@ func (q *Query) UnmarshalJSON(b []byte) error {
 			Labels: w.Task.Labels, Age: age, Depth: w.Task.Depth,
 		},
 		Scopes: w.Scopes, Tool: w.Tool, TTL: ttl, Binding: w.Binding, Delivery: w.Delivery,
-		Record: w.Record, Taint: w.Taint,
+		Revocability: w.Revoking, Bound: bound, Record: w.Record, Taint: w.Taint,
 	}
 	return nil
 }

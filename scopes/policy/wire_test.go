@@ -3,6 +3,7 @@ package policy_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -66,7 +67,7 @@ func TestJSONIsStrict(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{
 		`{"surprise":1}`, `{"scope":"A:b:c"}`, `{"ttl_seconds":"1"}`, `{"ttl_seconds":1.5}`, `{"ttl_seconds":9223372036854775807}`,
-		`{"task":{"age_seconds":10000000000}}`, `{"task":{"nickname":"x"}}`, `{"sandbox":{"ip":"x"}}`, `{"record":{"sins":1}}`, `[]`,
+		`{"task":{"age_seconds":10000000000}}`, `{"revocation_bound":9223372036854775807}`, `{"revocability":1}`, `{"task":{"nickname":"x"}}`, `{"sandbox":{"ip":"x"}}`, `{"record":{"sins":1}}`, `[]`,
 	} {
 		var q policy.Query
 		if err := json.Unmarshal([]byte(bad), &q); err == nil {
@@ -85,6 +86,25 @@ func TestJSONIsStrict(t *testing.T) {
 	var d policy.Decision
 	if err := json.Unmarshal([]byte(`{}`), &d); err != nil || d.Effect != policy.Deny {
 		t.Errorf("an empty decision is %v, %v", d.Effect, err)
+	}
+}
+
+// A query of before the class was asked is not guessed at.
+func TestQueryWithoutRevocability(t *testing.T) {
+	t.Parallel()
+	set := load(t, `@id("all") permit (principal, action, resource);`)
+	q := query("a:x:r")
+	q.Revocability, q.Bound = "", 0
+	b, err := json.Marshal(q)
+	if err != nil || bytes.Contains(b, []byte("revoc")) {
+		t.Fatalf("%s %v", b, err)
+	}
+	var back policy.Query
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := set.Decide(back); !errors.Is(err, policy.ErrQuery) || d.Effect != policy.Deny {
+		t.Errorf("%v %v", d.Effect, err)
 	}
 }
 

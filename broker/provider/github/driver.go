@@ -49,11 +49,11 @@ func New(c Config) (*Driver, error) {
 	}, nil
 }
 
-// Traits are GitHub's: an hour, whatever was asked. A token of the format that
-// holds a JWT says for itself that less is known of its end.
+// Traits are GitHub's: an hour, whatever was asked. Unless opaque tokens are asked
+// for, GitHub may answer with one that holds a JWT, of whose end less is known.
 func (d *Driver) Traits() provider.Traits {
 	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, ThirdParty: true, Floor: lifetime}
-	if d.cfg.TokenFormat == formatStateless {
+	if d.cfg.TokenFormat != formatOpaque {
 		t.Revocability = unverified
 	}
 	return t

@@ -91,13 +91,15 @@ func TestBothFormats(t *testing.T) {
 
 func TestTraits(t *testing.T) {
 	t.Parallel()
-	got := newRig(t).Traits()
+	got := newRig(t, func(c *github.Config) { c.TokenFormat = "opaque" }).Traits()
 	if got.Revocability.Class != provider.ClassInstant || !got.ThirdParty || got.Floor != time.Hour || got.Lasting {
 		t.Errorf("%+v", got)
 	}
-	got = newRig(t, func(c *github.Config) { c.TokenFormat = "stateless" }).Traits()
-	if got.Revocability != (provider.Revocability{Class: provider.ClassEventual, Bound: time.Hour}) {
-		t.Errorf("%+v", got)
+	for _, format := range []string{"", "stateless"} {
+		got = newRig(t, func(c *github.Config) { c.TokenFormat = format }).Traits()
+		if got.Revocability != (provider.Revocability{Class: provider.ClassEventual, Bound: time.Hour}) {
+			t.Errorf("%q: %+v", format, got)
+		}
 	}
 }
 

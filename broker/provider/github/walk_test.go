@@ -21,7 +21,8 @@ type house struct {
 
 func newHouse(t *testing.T, change ...func(*github.Config)) *house {
 	t.Helper()
-	h := &house{rig: newRig(t, change...)}
+	opaque := func(c *github.Config) { c.TokenFormat = "opaque" }
+	h := &house{rig: newRig(t, append([]func(*github.Config){opaque}, change...)...)}
 	h.env = brokertest.New(t, brokertest.Config{
 		Start: h.clock.Now(), Run: true,
 		Providers: map[string]broker.Provider{"gh": {Driver: h.Driver, Kind: "github", Resource: "https://api.github.test/"}},
@@ -89,7 +90,7 @@ func TestWalk(t *testing.T) {
 		t.Errorf("owed %d, %d live, %+v", done.Owed, h.hub.Living(), l.Upstream)
 	}
 
-	h = newHouse(t)
+	h = newHouse(t, func(c *github.Config) { c.TokenFormat = "" })
 	h.hub.Format(githubtest.Stateless, 40*time.Second)
 	s = h.open(t)
 	if tok, err = s.Ask(t, readWeb); err != nil || tok.Class != provider.ClassEventual {

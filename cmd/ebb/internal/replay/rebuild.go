@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -45,6 +46,8 @@ type data struct {
 	CNF      map[string]string `json:"cnf"`
 	Facts    *facts            `json:"facts"`
 	Sources  []string          `json:"sources"`
+	Revoking string            `json:"revocability"`
+	Bound    int64             `json:"revocation_bound"`
 }
 
 type facts struct {
@@ -53,6 +56,8 @@ type facts struct {
 	Policy     string            `json:"policy_version"`
 	CNF        map[string]string `json:"cnf"`
 	Taint      []string          `json:"taint"`
+	Revoking   string            `json:"revocability"`
+	Bound      int64             `json:"revocation_bound"`
 }
 
 // add takes one entry in and returns the decision it records, if it records one
@@ -122,7 +127,9 @@ func (p *past) recorded(e audit.Entry, d data, ttl time.Duration, was policy.Dec
 		q.Binding = policy.BindingMTLS
 	}
 	if d.Facts != nil {
-		q.Taint = d.Facts.Taint
+		q.Taint, d.Revoking, d.Bound = d.Facts.Taint, d.Facts.Revoking, d.Facts.Bound
 	}
+	// Entries of before it was recorded are about ebb's own tokens.
+	q.Revocability, q.Bound = cmp.Or(d.Revoking, policy.RevocableInstant), time.Duration(d.Bound)*time.Second
 	return &policy.Recorded{Query: q, Decision: was}
 }

@@ -47,7 +47,7 @@ func entry(kind, data string, more ...string) audit.Entry {
 var day = []audit.Entry{
 	entry(audit.TaskOpened, `{"kind":"bugfix","owner":"bo","labels":{"team":"x"}}`),
 	entry(audit.SandboxEnrolled, `{"attestor":"enroll","class":"ticket","subject":"s"}`),
-	entry(audit.LeaseIssued, `{"scope":"orders:eu/1:read","exp":"2026-11-02T10:10:02Z","cnf":{"jkt":"x"},"tool":"cli"}`, ""),
+	entry(audit.LeaseIssued, `{"scope":"orders:eu/1:read","exp":"2026-11-02T10:10:02Z","cnf":{"jkt":"x"},"tool":"cli","revocability":"eventual","revocation_bound":60}`, ""),
 	entry(audit.RequestCreated, `{"scope":"orders:eu/1:write","ttl":600,"groups":["approvers"],"quorum":1,"facts":{"tool":"cli","would_allow":"","policy_version":"v1"}}`, "req_1"),
 	entry(audit.LeaseIssued, `{"scope":"orders:eu/1:write","exp":"2026-11-02T10:10:04Z"}`, "req_1"),
 	entry(audit.TokenDenied, `{"scope":"orders:eu/1:delete","policy":"v1","denied":"orders:eu/1:delete"}`),
@@ -71,7 +71,7 @@ func TestReadAndReplay(t *testing.T) {
 		t.Fatalf("%d decisions, %d skipped, %v", len(decisions), skipped, err)
 	}
 	q := decisions[0].Recorded.Query
-	if q.Task.Kind != "bugfix" || q.Task.Labels["team"] != "x" || q.Sandbox.Evidence != "ticket" || q.TTL != 10*time.Minute || q.Task.Age != 2*time.Second || q.Tool != "cli" {
+	if q.Task.Kind != "bugfix" || q.Task.Labels["team"] != "x" || q.Sandbox.Evidence != "ticket" || q.TTL != 10*time.Minute || q.Task.Age != 2*time.Second || q.Tool != "cli" || q.Revocability != "eventual" || q.Bound != time.Minute || decisions[1].Recorded.Query.Revocability != "instant" {
 		t.Errorf("got %+v", q)
 	}
 	same := `

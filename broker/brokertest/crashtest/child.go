@@ -24,7 +24,8 @@ const variable = "EBB_TEST_CRASH_CHILD"
 
 // order is what a child has to do.
 type order struct {
-	Dir     string // of the journal, the keys, and what the child leaves behind
+	Dir     string // of the keys, and what the child leaves behind
+	Journal string // URL
 	Issuer  string
 	Scope   string
 	Redis   []string // nil = memory
@@ -92,7 +93,12 @@ func (e *child) open(t *testing.T, d provider.Driver) {
 		t.Cleanup(func() { close(stop) })
 		go e.hurry(stop)
 	}
-	e.db = brokertest.OpenStore(t, filepath.Join(e.Dir, "ebb.db"), e.clock.Now)
+	db, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: e.Journal, Now: e.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	e.db = db
 	w, err := file.New(file.Config{Path: filepath.Join(e.Dir, "sealing.pem")})
 	if err != nil {
 		t.Fatal(err)

@@ -42,8 +42,12 @@ func newRig(t *testing.T, party func(t *testing.T) Party) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
+	if p.Journal == "" {
+		p.Journal = "sqlite://" + filepath.Join(dir, "ebb.db")
+	}
 	return &rig{t: t, party: p, order: order{
-		Dir: t.TempDir(), Issuer: "https://" + strings.ToLower(rand.Text()) + ".test", Scope: p.Scope, Redis: p.Redis, Prefix: p.Prefix + strings.ToLower(rand.Text()),
+		Dir: dir, Journal: p.Journal, Issuer: "https://" + strings.ToLower(rand.Text()) + ".test", Scope: p.Scope, Redis: p.Redis, Prefix: p.Prefix + strings.ToLower(rand.Text()),
 		Driver: raw, Fast: p.Fast,
 	}}
 }
@@ -53,7 +57,8 @@ func newRig(t *testing.T, party func(t *testing.T) Party) *rig {
 func (r *rig) run(o order) []string {
 	t := r.t
 	t.Helper()
-	o.Dir, o.Issuer, o.Scope, o.Redis, o.Prefix, o.Driver, o.Fast = r.order.Dir, r.order.Issuer, r.order.Scope, r.order.Redis, r.order.Prefix, r.order.Driver, r.order.Fast
+	o.Dir, o.Journal, o.Redis, o.Prefix = r.order.Dir, r.order.Journal, r.order.Redis, r.order.Prefix
+	o.Issuer, o.Scope, o.Driver, o.Fast = r.order.Issuer, r.order.Scope, r.order.Driver, r.order.Fast
 	raw, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +102,7 @@ func (r *rig) check(t *testing.T) string {
 	if len(alive) != 0 {
 		t.Errorf("alive at the third party: %v", alive)
 	}
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(r.order.Dir, "ebb.db")})
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: r.order.Journal})
 	if err != nil {
 		t.Fatal(err)
 	}

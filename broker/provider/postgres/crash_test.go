@@ -1,11 +1,17 @@
 package postgres_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
 	"ebb/broker/brokertest/crashtest"
 	"ebb/broker/provider"
 	"ebb/broker/provider/postgres"
@@ -46,7 +52,7 @@ func (b bed) members(t *testing.T) []string {
 	}
 	defer conn.Close(t.Context()) //nolint:errcheck // nothing is lost with it
 	rows, err := conn.Query(t.Context(), `SELECT m.rolname FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member JOIN pg_roles g ON g.oid = a.roleid
-		WHERE g.rolname = $1 AND m.rolname LIKE 'ebb-%'`, b.ro)
+		WHERE g.rolname IN ($1, $2) AND m.rolname LIKE 'ebb-%'`, b.ro, b.rw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,4 +61,35 @@ func (b bed) members(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// What a driver made and no record knows is found by name and dropped.
+func TestSweepDropsRolesWithoutARecord(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	e := brokertest.New(t, brokertest.Config{
+		RealTime: true, Run: true, Issuer: "https://" + b.db + ".test", Limits: broker.Limits{Sweep: 300 * time.Millisecond},
+		Providers: map[string]broker.Provider{"db": {Driver: b.driver(t), Kind: "postgres", Resource: "https://db.test/"}},
+	})
+	sum := sha256.Sum256([]byte(e.Issuer))
+	g := b.grant("write")
+	g.Instance, g.LeaseID = hex.EncodeToString(sum[:4]), "lse_019adc8f6f7a7c1d8f2f4b5c6d7e8f91" // of November 2025
+	if _, err := b.driver(t).Mint(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		var told int
+		for _, err := range e.Store.Entries(t.Context(), broker.EntryFilter{LeaseID: g.LeaseID, Kind: audit.OrphanRevoked}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			told++
+		}
+		if told == 1 && len(b.members(t)) == 0 {
+			return
+		}
+		if time.Now().After(end) || told > 1 {
+			t.Fatalf("%d entries, roles %v", told, b.members(t))
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package broker_test
+package crashtest_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"ebb/broker/brokertest"
 	"ebb/broker/brokertest/crashtest"
 	"ebb/broker/provider"
+	"ebb/broker/storetest"
 )
 
 // crashParty is what a child makes its driver of.
@@ -31,15 +32,12 @@ func TestCrashChild(t *testing.T) {
 	})
 }
 
-func embedded(p crashParty, redis ...string) func(t *testing.T) crashtest.Party {
+func embedded(p crashParty) func(t *testing.T) crashtest.Party {
 	return func(t *testing.T) crashtest.Party {
 		t.Helper()
 		up, p := brokertest.NewUpstream(t, nil), p
 		p.URL = up.URL
-		return crashtest.Party{
-			Scope: "up:a:read", Driver: p, Redis: redis, Prefix: "crash-",
-			Alive: func(*testing.T) []string { return up.Alive() },
-		}
+		return crashtest.Party{Scope: "up:a:read", Driver: p, Alive: func(*testing.T) []string { return up.Alive() }}
 	}
 }
 
@@ -76,8 +74,8 @@ func TestCrashThenMintedLate(t *testing.T) {
 	})
 }
 
-// The matrix with a ledger that survives the broker.
-func TestCrashMatrixRedis(t *testing.T) {
+// The matrix on Redis and PostgreSQL, which survive the broker.
+func TestCrashMatrixOnServers(t *testing.T) {
 	addrs := os.Getenv("EBB_TEST_REDIS")
 	if addrs == "" {
 		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "redis") {
@@ -85,5 +83,12 @@ func TestCrashMatrixRedis(t *testing.T) {
 		}
 		t.Skip("EBB_TEST_REDIS is not set")
 	}
-	crashtest.Run(t, embedded(crashParty{ByHandle: true, Probes: true, Lists: true}, strings.Split(addrs, ",")...))
+	storetest.Postgres(t) // skips without a server
+	party := embedded(crashParty{ByHandle: true, Probes: true, Lists: true})
+	crashtest.Run(t, func(t *testing.T) crashtest.Party {
+		t.Helper()
+		p := party(t)
+		p.Journal, p.Redis, p.Prefix = storetest.Postgres(t), strings.Split(addrs, ","), "crash-"
+		return p
+	})
 }

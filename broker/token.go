@@ -115,6 +115,9 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 		}
 		return w, unavailable(err)
 	}
+	if err := deliverable(p, policy.DeliveryToken); err != nil {
+		return w, err
+	}
 	if !a.live.Ceiling.Covers(r.Scopes) {
 		return w, &Error{Kind: InvalidScope, Public: "The scope exceeds the ceiling of the task.",
 			Advice: &Advice{Decision: "denied", Code: TooBroad, WouldAllow: a.live.Ceiling.Narrow(r.Scopes), DoNotRetrySame: true}}
@@ -135,6 +138,18 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 	}
 	w.ttl = min(w.ttl, b.maxTTL(p))
 	return w, nil
+}
+
+// deliverable refuses what only an egress proxy could deliver: nobody is asked to
+// approve what cannot be handed out.
+func deliverable(p Provider, deliver string) error {
+	switch {
+	case p.Driver.Traits().InjectOnly:
+		return E(Denied, "What this provider has is never handed out: it needs the egress proxy, which adds it to requests, and this broker runs none. Ask its operator.", nil)
+	case deliver != "" && deliver != policy.DeliveryToken:
+		return E(Denied, "Policy delivers this credential only through the egress proxy.", nil)
+	}
+	return nil
 }
 
 func (b *Broker) maxTTL(p Provider) time.Duration {
@@ -245,8 +260,8 @@ func (b *Broker) frame(w want, d decided, now time.Time) (scopes.Set, time.Time,
 // lease are one write: a token that was signed but not recorded is known to nobody
 // and dead.
 func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
-	if d.deliver != "" && d.deliver != "token" {
-		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, E(Denied, "Policy delivers this credential only through the egress proxy.", nil))
+	if err := deliverable(w.provider, d.deliver); err != nil {
+		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, err)
 	}
 	if b.upstreams[w.name] != nil {
 		out, _, err := b.mintUpstream(ctx, w, d)

@@ -80,7 +80,14 @@ func (b *Broker) TryProvider(ctx context.Context, who Principal, name string, sp
 // tried finds the provider of a trial, before anybody calls it.
 func (b *Broker) tried(name string, spec TrialSpec) (*upstream, error) {
 	u := b.upstreams[name]
-	if _, own := b.cfg.Providers[name]; own && u == nil {
+	p, own := b.cfg.Providers[name]
+	if own && u == nil && p.Driver.Traits().InjectOnly {
+		if !spec.Scopes.Empty() {
+			return nil, E(Invalid, "What this provider has is never handed out, so that there is nothing to mint and take back: name no scope, and only its set-up is looked at.", nil)
+		}
+		return &upstream{Provider: p, name: name}, nil // nothing but its set-up is looked at
+	}
+	if own && u == nil {
 		return nil, E(NotFound, "This provider issues the broker's own tokens: there is no third party to try out.", nil)
 	}
 	if u == nil {

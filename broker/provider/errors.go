@@ -15,6 +15,10 @@ var (
 	// was made, and the same request will not fare better. See Refused.
 	ErrRefused = errors.New("the provider refused")
 
+	// ErrElsewhere is wrapped by Inject when a credential is not for this request:
+	// another host, method or path, or one that can be read in more than one way.
+	ErrElsewhere = errors.New("the credential is not for this request")
+
 	// ErrLost is wrapped by Revoke when nothing names what may have been made: the
 	// answer of Mint was lost, and the provider knows no lease ids. Trying again
 	// does not help; whatever there is dies by itself at the Target's DiesAt, and

@@ -106,6 +106,9 @@ type Traits struct {
 	// Floor is how long a credential lives at least, whatever was asked: GitHub's
 	// hour. The broker takes the credential back when its lease ends before that.
 	Floor time.Duration
+	// InjectOnly: what is minted is a placeholder, and what it stands for never leaves
+	// ebb but in a request that egress sends (Injector). Any other delivery is refused.
+	InjectOnly bool
 	// Lasting credentials never die by themselves (a database role): the broker
 	// never gives up revoking one.
 	Lasting bool
@@ -136,7 +139,13 @@ type Driver interface {
 // Injector is implemented by drivers whose credentials the egress proxy can add
 // to a request after it has left the sandbox.
 type Injector interface {
-	Inject(*http.Request, Credential) error
+	// Inject adds the credential of a lease to a request, in place of whatever the
+	// sandbox has put there. It works from what the broker remembers, so that any
+	// replica can do it after any restart; that the lease is live is the caller's to
+	// know. It wraps ErrElsewhere when the credential is not for this request; after
+	// any error the request is as it was, and must not be sent. The caller writes the
+	// request's URL and headers nowhere afterwards.
+	Inject(context.Context, *http.Request, Target) error
 }
 
 // Prober is implemented by drivers that can tell whether a credential still

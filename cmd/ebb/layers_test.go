@@ -59,7 +59,7 @@ var fences = map[string][]string{
 	"go.opentelemetry.io/otel/sdk":   {"ebb/cmd/ebb"},
 	"go.opentelemetry.io/otel/expor": {"ebb/cmd/ebb"},
 	"github.com/hashicorp/vault/api": {
-		"ebb/broker/vaultapi", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/vault", "ebb/broker/seal/transit",
+		"ebb/broker/vaultapi", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/static", "ebb/broker/provider/vault", "ebb/broker/seal/transit",
 	},
 	"net/http/pprof":          nil,
 	"ebb/attest/all":          {"ebb/cmd/ebb"},

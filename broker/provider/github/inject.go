@@ -1,8 +1,10 @@
 package github
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,22 +19,23 @@ import (
 var gitPath = regexp.MustCompile(`^/[A-Za-z0-9_-]+/[A-Za-z0-9._-]+/(?:info/refs|git-upload-pack|git-receive-pack|info/lfs/[A-Za-z0-9/_-]+)$`)
 
 // errElsewhere is what a request gets that goes anywhere else.
-var errElsewhere = errors.New("github: the request goes to neither the API nor git of this provider")
+var errElsewhere = fmt.Errorf("github: %w: it goes to neither the API nor git of this provider", provider.ErrElsewhere)
 
 // Inject adds the token: Bearer at the API, Basic with the user x-access-token for
 // git. Scheme, host and port must be exactly those of the configuration.
-func (d *Driver) Inject(r *http.Request, c provider.Credential) error {
-	if c.Token.Empty() {
-		return errors.New("github: there is no token to inject")
+func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
+	token, _, err := tokenOf(t)
+	if err != nil || token.Empty() {
+		return errors.Join(errors.New("github: there is no token to inject"), err)
 	}
 	if r.URL == nil || r.URL.User != nil || (r.Host != "" && r.Host != r.URL.Host) || !plainPath(r.URL) {
 		return errElsewhere
 	}
 	switch {
 	case d.isAPI(r.URL):
-		r.Header.Set("Authorization", "Bearer "+c.Token.Reveal())
+		r.Header.Set("Authorization", "Bearer "+token.Reveal())
 	case d.isGit(r.URL):
-		r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+c.Token.Reveal())))
+		r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token.Reveal())))
 	default:
 		return errElsewhere
 	}

@@ -60,13 +60,13 @@ func TestInject(t *testing.T) {
 			req.Host = tt.host
 		}
 		req.Header.Set("Authorization", "Bearer somebody-else")
-		err = hubs[tt.hub].Inject(req, provider.Credential{Token: provider.NewSecret("ghs_x")})
+		err = hubs[tt.hub].Inject(t.Context(), req, provider.Target{Handle: provider.NewSecret("ghs_x")})
 		if got := req.Header.Get("Authorization"); (err == nil) != (tt.want != "") || (err == nil && got != tt.want) || (err != nil && strings.Contains(got, "ghs_x")) {
 			t.Errorf("%s (%s): %q, %v", tt.url, tt.host, got, err)
 		}
 	}
 	req, _ := http.NewRequest(http.MethodGet, "https://api.github.com/user", nil)
-	if err := hubs["github.com"].Inject(req, provider.Credential{}); err == nil {
+	if err := hubs["github.com"].Inject(t.Context(), req, provider.Target{}); err == nil {
 		t.Error("nothing was injected")
 	}
 }
@@ -88,7 +88,7 @@ func TestInjectedIsAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Inject(req, c); err != nil {
+		if err := r.Inject(t.Context(), req, provider.Target{Handle: c.Handle}); err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
@@ -112,7 +112,7 @@ func TestGit(t *testing.T) {
 	r := newRigAt(t, "/api/v3")
 	g, c := r.mint(t, readWeb)
 	req, _ := http.NewRequest(http.MethodGet, r.hub.Git+"/acme/web.git/info/refs", nil)
-	if err := r.Inject(req, c); err != nil {
+	if err := r.Inject(t.Context(), req, provider.Target{Handle: c.Handle}); err != nil {
 		t.Fatal(err)
 	}
 	remote := func() error {
@@ -140,7 +140,7 @@ func TestEnterpriseServer(t *testing.T) {
 	g, c := r.mint(t, "gh:acme/docs/contents:write")
 	for _, url := range []string{r.hub.URL + "/repos/acme/docs", r.hub.Git + "/acme/docs.git/info/refs?service=git-receive-pack"} {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err := r.Inject(req, c); err != nil {
+		if err := r.Inject(t.Context(), req, provider.Target{Handle: c.Handle}); err != nil {
 			t.Fatalf("%s: %v", url, err)
 		}
 		res, err := r.trusting().Do(req)

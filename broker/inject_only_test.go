@@ -1,0 +1,131 @@
+package broker_test
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+	"ebb/broker/provider/static"
+	"ebb/broker/safe"
+	"ebb/broker/sqlstore"
+	"ebb/scopes"
+)
+
+// counted counts the mints of a driver that only injects.
+type counted struct {
+	*static.Driver
+	mints atomic.Int32
+}
+
+func (c *counted) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
+	c.mints.Add(1)
+	return c.Driver.Mint(ctx, g)
+}
+
+func injectOnly(t *testing.T, policies map[string][]byte) (*brokertest.Env, *counted) {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "safe.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	s := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
+	if err := s.Put(t.Context(), "stripe", provider.NewSecret("sk_canary")); err != nil {
+		t.Fatal(err)
+	}
+	d, err := static.New("stripe", static.Config{
+		Secret: "stripe", Hosts: []string{"api.example.com"}, Inject: static.Place{Header: "Authorization"},
+		Grants: map[string]map[string]static.Rule{"charges": {"read": {Methods: []string{"GET"}, Paths: []string{"/**"}}}},
+	}, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &counted{Driver: d}
+	return brokertest.New(t, brokertest.Config{Policies: policies, Providers: map[string]broker.Provider{
+		"stripe": {Driver: c, Kind: "static", Resource: "https://api.example.com/"},
+	}}), c
+}
+
+// What only egress can deliver is refused with a word of that, whatever policy says:
+// before anything is minted, and before a person is asked.
+func TestInjectOnlyIsNeverHandedOut(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"allowed": `@id("all") @why("all") permit (principal, action, resource);`,
+		"asks":    `@id("ask") @why("ask") @ask("approvers") permit (principal, action, resource);`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, d := injectOnly(t, map[string][]byte{"p.cedar": []byte(text)})
+			spec := brokertest.Spec()
+			spec.Ceiling = scopes.MustParseSet("stripe:**:*")
+			s := e.Open(t, spec)
+			_, err := s.Ask(t, "stripe:charges:read")
+			kindOf(t, err, broker.Denied)
+			if text := broker.AsError(err).Public; !strings.Contains(text, "egress proxy") || strings.Contains(err.Error(), "canary") {
+				t.Errorf("it says %q", text)
+			}
+			if n := d.mints.Load(); n != 0 {
+				t.Errorf("minted %d times", n)
+			}
+			requests, err := e.Broker.Requests(t.Context(), e.Principals[brokertest.Approver], broker.RequestFilter{})
+			if err != nil || len(requests) != 0 {
+				t.Errorf("people are asked: %v %v", requests, err)
+			}
+			denied := 0
+			seq, err := e.Broker.Entries(t.Context(), e.Principals[brokertest.Auditor], broker.EntryFilter{TaskID: s.Task.ID, Kind: audit.TokenDenied})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range seq {
+				if err != nil {
+					t.Fatal(err)
+				}
+				denied++
+			}
+			if denied != 1 {
+				t.Errorf("%d denials on the record", denied)
+			}
+		})
+	}
+}
+
+// Its set-up can be looked at; there is nothing to mint and take back.
+func TestTrialOfInjectOnly(t *testing.T) {
+	t.Parallel()
+	e, d := injectOnly(t, nil)
+	ops := e.Principals[brokertest.Operator]
+	out, err := e.Broker.TryProvider(t.Context(), ops, "stripe", broker.TrialSpec{})
+	if err != nil || !out.OK || len(out.Steps) != 1 || out.Steps[0].Step != "setup" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	_, err = e.Broker.TryProvider(t.Context(), ops, "stripe", broker.TrialSpec{Scopes: scopes.MustParseSet("stripe:charges:read")})
+	kindOf(t, err, broker.Invalid)
+	if d.mints.Load() != 0 {
+		t.Error("minted")
+	}
+}
+
+// A driver that is to inject and cannot would be one whose credentials nobody can use.
+func TestInjectOnlyMustInject(t *testing.T) {
+	t.Parallel()
+	e := brokertest.New(t, brokertest.Config{})
+	cfg := e.Config
+	cfg.Registerer, cfg.Providers = nil, maps.Clone(cfg.Providers)
+	cfg.Providers["keys"] = broker.Provider{Driver: mute{cfg.Providers["orders"].Driver}, Kind: "keys", Resource: "https://keys.test/"}
+	if _, err := broker.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "keys") {
+		t.Errorf("New: %v", err)
+	}
+}
+
+type mute struct{ provider.Driver }
+
+func (mute) Traits() provider.Traits { return provider.Traits{InjectOnly: true} }

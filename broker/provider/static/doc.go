@@ -1,0 +1,17 @@
+// Package static serves secrets that cannot be cut down or taken back: API keys. A
+// sandbox never gets one. What is minted is a placeholder that names its lease; the
+// egress proxy adds the secret to a request after it has left the sandbox, for the
+// configured hosts, methods and paths of the lease's scopes, and for nothing else.
+//
+//	config.go   Config, and what is wrong with one
+//	place.go    where in a request the secret goes: header, Basic, query
+//	rule.go     which requests a scope stands for
+//	request.go  reading a request so that no server can read it otherwise
+//	source.go   where the secret is: ebb's safe, or Vault's KV engine
+//	driver.go   Driver: Check, Mint, Revoke, Traits
+//	inject.go   Inject
+//	setup.go    CheckSetup: is the secret there, and does it fit
+//
+// The secret is read for each request: a new one holds at once, and one that was
+// removed is gone at once. Revocation is complete, because nobody has it.
+package static

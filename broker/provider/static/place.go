@@ -1,0 +1,139 @@
+package static
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"ebb/broker/provider"
+)
+
+// Place is where in a request the secret goes. Exactly one of Header, Basic and
+// Query is set. What the sandbox has put there is replaced.
+type Place struct {
+	Header string `json:"header,omitempty"` // such as Authorization or X-Api-Key
+	Prefix string `json:"prefix,omitempty"` // of the header's value, such as "Bearer "
+	Basic  *Basic `json:"basic,omitempty"`  // Authorization: Basic (RFC 7617)
+	Query  string `json:"query,omitempty"`  // a parameter; servers tend to log those
+}
+
+// Basic is a user and a password, of which the secret is one.
+type Basic struct {
+	User     string `json:"user,omitempty"`     // then the secret is the password
+	Password string `json:"password,omitempty"` // without User, the secret is the user, and this the password, which can be empty
+}
+
+// maxSecret is far above any API key.
+const maxSecret = 8 << 10
+
+var (
+	headerForm = regexp.MustCompile("^[A-Za-z0-9-]{1,64}$")
+	prefixForm = regexp.MustCompile(`^[!-~][ -~]{0,63}$`)
+	queryForm  = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}$`)
+)
+
+// framing are headers that say where a message ends, where it goes, or how it is
+// handed on.
+var framing = []string{
+	"connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade",
+}
+
+func (p Place) check(bad func(string, ...any)) {
+	set := 0
+	for _, is := range []bool{p.Header != "", p.Basic != nil, p.Query != ""} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		bad("inject: say header, basic or query, and only one")
+	case p.Header != "" && (!headerForm.MatchString(p.Header) || slices.Contains(framing, strings.ToLower(p.Header))):
+		bad("inject.header: %q is not a header that can hold a secret", p.Header)
+	case p.Prefix != "" && (p.Header == "" || !prefixForm.MatchString(p.Prefix)):
+		bad("inject.prefix: it is what a header's value begins with, printable ASCII")
+	case p.Basic != nil && (strings.Contains(p.Basic.User, ":") || !plain(p.Basic.User) || !plain(p.Basic.Password)):
+		bad("inject.basic: a user holds no colon, and neither part control characters")
+	case p.Basic != nil && p.Basic.User != "" && p.Basic.Password != "":
+		bad("inject.basic: the secret is the password of user, or the user of password: leave one out")
+	case p.Query != "" && !queryForm.MatchString(p.Query):
+		bad("inject.query: %q is not the name of a parameter", p.Query)
+	}
+}
+
+// plain reports text without control characters.
+func plain(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
+}
+
+// errUnfit says nothing of the secret itself.
+var errUnfit = errors.New("static: the secret does not fit where it has to go: it is empty, too long, or holds line ends or other characters that do not belong there; put it again without them")
+
+// fits reports whether a secret can stand in its place, without becoming anything
+// else there: a line end in a header would be the next header.
+func (p Place) fits(s provider.Secret) error {
+	text := s.Reveal()
+	ok := text != "" && len(text) <= maxSecret && plain(text)
+	switch {
+	case p.Header != "":
+		ok = ok && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool { return r > '~' })
+	case p.Basic != nil && p.Basic.User == "":
+		ok = ok && !strings.Contains(text, ":")
+	}
+	if !ok {
+		return errUnfit
+	}
+	return nil
+}
+
+// put replaces what is in the place by the secret, which fits.
+func (p Place) put(r *http.Request, s provider.Secret) {
+	text := s.Reveal()
+	if p.Query != "" {
+		r.URL.RawQuery = withParameter(r.URL.RawQuery, p.Query, text)
+		return
+	}
+	name, value := p.Header, p.Prefix+text
+	if p.Basic != nil {
+		user, password := p.Basic.User, text
+		if user == "" {
+			user, password = text, p.Basic.Password
+		}
+		name, value = "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	}
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	for k := range r.Header {
+		if folded(k) == folded(name) {
+			delete(r.Header, k)
+		}
+	}
+	for k := range r.Trailer {
+		if folded(k) == folded(name) {
+			delete(r.Trailer, k)
+		}
+	}
+	r.Header.Set(name, value)
+}
+
+// folded is a header's name as servers that know CGI read it.
+func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+
+// withParameter removes a parameter from a query that parses, and adds it.
+func withParameter(query, name, value string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(query, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		if k, err := url.QueryUnescape(key); pair != "" && err == nil && k != name {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(append(kept, url.QueryEscape(name)+"="+url.QueryEscape(value)), "&")
+}

@@ -1,0 +1,54 @@
+package static
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Rule is the requests that an action stands for.
+type Rule struct {
+	Methods []string `json:"methods"` // "GET"
+	// Paths are exact, with * for one segment; /** at the end is everything below.
+	Paths []string `json:"paths"`
+}
+
+var (
+	methodForm = regexp.MustCompile(`^[A-Z]{3,16}$`)
+	pathForm   = regexp.MustCompile(`^(/[A-Za-z0-9._~!$&'()+,=:@-]+|/\*)*(/\*\*|/)?$`)
+)
+
+func (r Rule) check(at string, bad func(string, ...any)) {
+	if len(r.Methods) == 0 || len(r.Methods) > 16 || len(r.Paths) == 0 || len(r.Paths) > 64 {
+		bad("%s: name 1 to 16 methods and 1 to 64 paths; all paths are /**", at)
+	}
+	for _, m := range r.Methods {
+		if !methodForm.MatchString(m) || m == "CONNECT" || m == "TRACE" {
+			bad("%s.methods: %q is not a method that a secret can be added to", at, m)
+		}
+	}
+	for _, p := range r.Paths {
+		if p == "" || len(p) > 512 || !pathForm.MatchString(p) || slices.ContainsFunc(strings.Split(p, "/"), func(s string) bool { return s == "." || s == ".." }) {
+			bad("%s.paths: %q is not a path like /v1/charges, /v1/charges/* or /v1/charges/**", at, p)
+		}
+	}
+}
+
+// covers reports whether a request is one of the rule's.
+func (r Rule) covers(method string, path []string) bool {
+	return slices.Contains(r.Methods, method) && slices.ContainsFunc(r.Paths, func(p string) bool {
+		return matches(strings.Split(p[1:], "/"), path)
+	})
+}
+
+func matches(pattern, path []string) bool {
+	for i, want := range pattern {
+		switch {
+		case want == "**":
+			return i < len(path)
+		case i >= len(path) || want != path[i] && (want != "*" || path[i] == ""):
+			return false
+		}
+	}
+	return len(pattern) == len(path)
+}

@@ -1,0 +1,55 @@
+package static
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/hashicorp/vault/api"
+
+	"ebb/broker/provider"
+	"ebb/broker/safe"
+	"ebb/broker/vaultapi"
+)
+
+// errMissing is wrapped when the secret is not where it should be.
+var errMissing = errors.New("static: the secret is not there")
+
+// source is where the secret is.
+type source func(context.Context) (provider.Secret, error)
+
+func fromSafe(s provider.Safe, name string) source {
+	return func(ctx context.Context) (provider.Secret, error) {
+		v, err := s.Get(ctx, name)
+		if errors.Is(err, safe.ErrNone) {
+			return v, fmt.Errorf("%w: ebb secrets put %s < file: %w", errMissing, name, err)
+		}
+		return v, err
+	}
+}
+
+func fromVault(c *vaultapi.Client, kv KV) source {
+	where := kv.Mount + "/data/" + kv.Path
+	return func(ctx context.Context) (provider.Secret, error) {
+		var out *api.Secret
+		err := c.Do(ctx, func(ctx context.Context, c *api.Client) (err error) {
+			out, err = c.Logical().ReadWithContext(ctx, where)
+			return err
+		})
+		switch {
+		case vaultapi.Status(err) == http.StatusForbidden:
+			return provider.Secret{}, fmt.Errorf("static: Vault does not let ebb read %s: its policy needs the capability read there: %w", where, err)
+		case err != nil:
+			return provider.Secret{}, fmt.Errorf("static: reading %s at Vault: %w", where, err)
+		case out == nil: // 404
+			return provider.Secret{}, fmt.Errorf("%w: Vault has nothing at %s", errMissing, where)
+		}
+		fields, _ := out.Data["data"].(map[string]any) // null when the version was deleted
+		text, _ := fields[kv.Field].(string)
+		if text == "" {
+			return provider.Secret{}, fmt.Errorf("%w: at Vault %s has no text in the field %s, or was deleted", errMissing, where, kv.Field)
+		}
+		return provider.NewSecret(text), nil
+	}
+}

@@ -43,34 +43,45 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 	b.cfg.Logger.WarnContext(ctx, "a credential that may exist at its provider is taken back", "lease_id", l.ID, "provider", l.Provider, "error", cause)
 	b.kept.keep(l.ID, cred.Handle)
 	b.endInLedger(ctx, l)
-	up := *l.Upstream
+	up, move := *l.Upstream, LeaseMove{ID: l.ID, Fence: 1, State: LeaseRevoking, At: now, By: self}
+	if !cred.Token.Empty() { // there is one, and it says what it is
+		r := weaker(promised(m.u.Provider), cred.Revocability)
+		move.Class, up.Bound, up.DiesAt = r.Class, Seconds(r.Bound/time.Second), cred.DiesAt
+	}
 	up.NextAt, up.LastError = now, "The mint did not succeed."
 	if sealed, err := b.cfg.Sealer.Seal(l.ID, cred.Handle); err == nil && !cred.Handle.Empty() {
 		up.Handle = sealed
 	}
-	err := b.cfg.Journal.Append(ctx, Record{
-		SettleLease: &LeaseMove{ID: l.ID, Fence: 1, State: LeaseRevoking, At: now, By: self, Upstream: up},
-		Entries:     []audit.Entry{m.undeliveredEntry(cause)},
-	})
+	move.Upstream = up
+	err := b.cfg.Journal.Append(ctx, Record{SettleLease: &move, Entries: []audit.Entry{m.undeliveredEntry(cause)}})
 	if err == nil {
+		if move.Class == provider.ClassTTLOnly && l.Class != move.Class {
+			m.takeBack(cred) // the lane asks for nothing of this class; it may be worth something all the same
+		}
 		m.u.nudge()
 		return undeliveredError(cause)
 	}
 	// Nobody else may know of it: the lane, which can have settled the intent before
 	// the credential came into being, or a journal that is down.
 	b.cfg.Logger.ErrorContext(ctx, "the end of a credential could not be recorded as owed; it is taken back now", "lease_id", l.ID, "error", err)
-	revoke, stop := context.WithTimeout(context.Background(), callTime)
-	defer stop()
-	if rerr := m.u.revoke(revoke, b.targetOf(l, cred.Handle)); rerr != nil {
-		b.cfg.Logger.ErrorContext(ctx, "a credential that nobody got could not be taken back yet", "lease_id", l.ID, "error", rerr)
-		if errors.Is(err, ErrDone) {
-			b.haunt(m.u, l, cred.Handle)
-		}
+	if !m.takeBack(cred) && errors.Is(err, ErrDone) {
+		b.haunt(m.u, l, cred.Handle)
 	}
 	if !errors.Is(err, ErrDone) {
 		b.oweLease(owedLease{lease: l, by: self})
 	}
 	return undeliveredError(cause)
+}
+
+// takeBack takes a credential that nobody got back now.
+func (m *minting) takeBack(cred provider.Credential) (done bool) {
+	ctx, stop := context.WithTimeout(context.Background(), callTime)
+	defer stop()
+	err := m.u.revoke(ctx, m.b.targetOf(m.lease, cred.Handle))
+	if err != nil {
+		m.b.cfg.Logger.ErrorContext(ctx, "a credential that nobody got could not be taken back yet", "lease_id", m.lease.ID, "error", err)
+	}
+	return err == nil
 }
 
 // undelivered is fall for a credential whose end is owed already.

@@ -113,6 +113,21 @@ func TestWeakerCredentialIsTakenBack(t *testing.T) {
 				t.Errorf("%s, token %v", e.Public, tok)
 			}
 			eventually(t, "taken back", func() bool { return len(x.up.Alive()) == 0 })
+			// Nothing better is claimed of it than it said of itself.
+			class, up := provider.ClassTTLOnly, x.leases(t, s.Task.ID)[0].Upstream
+			if c.got.Class == provider.ClassEventual {
+				class = provider.ClassEventual
+			}
+			if l := x.leases(t, s.Task.ID)[0]; l.Class != class || up.Bound.Duration() != c.got.Bound && class == provider.ClassEventual || class == provider.ClassTTLOnly && l.State != broker.LeaseRevoking {
+				t.Errorf("the record says %s of class %s, %+v", l.State, l.Class, up)
+			}
+			if class == provider.ClassTTLOnly {
+				x.Clock.Add(up.DiesAt.Sub(x.Clock.Now()) + 61*time.Second)
+				x.settled(t, s.Task.ID)
+				if up := x.leases(t, s.Task.ID)[0].Upstream; up.Proof != broker.ProofExpired {
+					t.Errorf("dead by %s", up.Proof)
+				}
+			}
 			var why struct {
 				Why string `json:"why"`
 			}

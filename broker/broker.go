@@ -109,6 +109,7 @@ type Broker struct {
 	rang      bells                // leases that reached a final state
 	kept      handles
 	ghosts    ghosts
+	behind    atomic.Bool // something is owed to a provider that is not configured any more
 }
 
 // New makes a broker and refills the ledger from the journal: when it returns,

@@ -12,6 +12,8 @@ import (
 const (
 	// countRound is how often what is owed at providers is summed up.
 	countRound = 5 * time.Second
+	// behindRound is that where no third party is configured any more.
+	behindRound = time.Minute
 	// alarming is the age from which what is owed is worth waking somebody.
 	alarming = 5 * time.Minute
 )
@@ -27,13 +29,15 @@ func (b *Broker) countOwed(ctx context.Context) {
 		b.cfg.Logger.WarnContext(ctx, "what is owed at providers could not be summed up", "error", err)
 		return
 	}
-	byName := map[string]Owing{}
+	byName, behind := map[string]Owing{}, false
 	for _, o := range sums {
 		byName[o.Provider] = o
 		if b.upstreams[o.Provider] == nil {
+			behind = behind || o.Intents+o.Revoking > 0
 			b.m.owing.WithLabelValues(o.Provider).Set(float64(o.Intents + o.Revoking)) // it was configured once
 		}
 	}
+	b.behind.Store(behind)
 	for name, u := range b.upstreams {
 		o := byName[name]
 		u.held.Store(int64(o.Held))
@@ -50,7 +54,7 @@ func (b *Broker) countOwed(ctx context.Context) {
 // owing is the readiness of what is owed at providers: it works, and from some age
 // on somebody should look.
 func (b *Broker) owing(ctx context.Context) []Dependency {
-	if len(b.upstreams) == 0 {
+	if len(b.upstreams) == 0 && !b.behind.Load() {
 		return nil
 	}
 	now := b.now()
@@ -131,7 +135,11 @@ func (b *Broker) bust(ctx context.Context) {
 
 // runUpstream are the promises about third parties that nobody calls for.
 func (b *Broker) runUpstream(ctx context.Context, run func(func() error)) {
-	if len(b.upstreams) == 0 {
+	if len(b.upstreams) == 0 { // what is owed to one that was taken away is owed all the same
+		run(func() error {
+			b.countOwed(ctx)
+			return every(ctx, behindRound, b.countOwed)
+		})
 		return
 	}
 	for _, u := range b.upstreams {

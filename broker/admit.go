@@ -234,7 +234,7 @@ const recordedViolations = 20
 // sees the count, and a refill counts the records. The caller has shown that it
 // belongs to the task, so a flood of strangers cannot keep this off the record.
 func (b *Broker) violation(ctx context.Context, taskID string) {
-	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Violations: 1})
+	live, err := b.countAll(ctx, taskID, Touch{Violations: 1})
 	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTaskClosed) {
 		b.cfg.Logger.WarnContext(ctx, "a violation could not be counted", "task_id", taskID, "error", err)
 	}

@@ -120,7 +120,7 @@ func (b *Broker) askByToken(ctx context.Context, l lane, s Subject, p Possession
 	if len(t.lineage) > maxLineage {
 		return asker{}, E(s.Fault, "The token was narrowed too many times in a row. Narrow an earlier one.", nil)
 	}
-	alive, err := b.alive(ctx, t.taskID, t.lineage...)
+	alive, err := b.aliveToken(ctx, t)
 	if err != nil {
 		return asker{}, unavailable(err)
 	}

@@ -92,7 +92,12 @@ func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completi
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
-	return b.closeBelow(ctx, c) // what fails here is the run loop's, see closeOrphans
+	out, err := b.closeBelow(ctx, c)
+	if err != nil {
+		m.ID, m.State, m.At = taskID, TaskClosed, c.Task.ClosedAt
+		return Completion{}, b.stillOwed(m, err)
+	}
+	return out, nil
 }
 
 // closeOne ends one task. The order is: refuse here at once, refuse in

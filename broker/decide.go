@@ -156,18 +156,20 @@ func (b *Broker) afterVote(ctx context.Context, who Principal, r Request) error 
 		b.m.requests.WithLabelValues("approved").Inc()
 	case RequestDenied:
 		b.m.requests.WithLabelValues("denied").Inc()
-		if _, err := b.cfg.Ledger.Touch(ctx, r.TaskID, Touch{Denials: 1}); err != nil && !errors.Is(err, ErrTaskClosed) {
+		if _, err := b.countAll(ctx, r.TaskID, Touch{Denials: 1}); err != nil && !errors.Is(err, ErrTaskClosed) {
 			b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", r.TaskID, "error", err)
 		}
 		if r.Code == Suspicious {
-			_, err := b.close(ctx, r.TaskID, suspicion(r, b.now()))
+			_, err := b.close(ctx, b.rootOf(ctx, r.TaskID), suspicion(r, b.now()))
 			return err
 		}
 	}
 	return nil
 }
 
-// suspicion is the end of a task whose request an approver found suspicious.
+// suspicion is the end of a task whose request an approver found suspicious. The one
+// that a delegate began with ends, and with it all of them: who asks and who made it
+// ask cannot be told apart.
 func suspicion(r Request, now time.Time) TaskMove {
 	m := TaskMove{ID: r.TaskID, State: TaskClosed, Cause: CauseSuspicious, By: self, Reason: "request " + r.ID + " denied as suspicious", At: now}
 	if n := len(r.Votes); n > 0 {
@@ -189,7 +191,7 @@ func (b *Broker) suspectAgain(ctx context.Context, who Principal, id string, los
 	}
 	m := suspicion(r, b.now())
 	m.By = who.ID
-	_, err = b.close(ctx, r.TaskID, m)
+	_, err = b.close(ctx, b.rootOf(ctx, r.TaskID), m)
 	return r, err
 }
 

@@ -62,7 +62,7 @@ func (b *Broker) openDelegated(ctx context.Context, a asker, t Task) error {
 	switch {
 	case errors.Is(err, ErrCap):
 		return b.deny(ctx, a, t.Ceiling, nil, &Error{Kind: TooMany, Cause: err, RetryAfter: 10 * time.Second,
-			Public: "The task has as many delegates open, or has handed on as many uses, as it may."})
+			Public: "The task has as many delegates open, has delegated as often, or has handed on as many uses, as it may."})
 	case errors.Is(err, ErrTaskClosed):
 		return completedMeanwhile(err)
 	case err == nil:
@@ -91,11 +91,48 @@ func (b *Broker) underAncestors(live Live, look func(Admission) (Live, error)) (
 		if up.State == TaskPaused {
 			live.State = TaskPaused
 		}
+		// What a delegate does counts for those above it too (countAll): the sum is there.
 		live.Taint = AddTaint(live.Taint, up.Taint)
-		live.Denials += up.Denials
-		live.Violations += up.Violations
+		live.Denials = max(live.Denials, up.Denials)
+		live.Violations = max(live.Violations, up.Violations)
 	}
 	return live, nil
+}
+
+// countAll counts against a task and those above it: delegating must not be a way to
+// a clean slate. What is over needs no counting.
+func (b *Broker) countAll(ctx context.Context, taskID string, u Touch) (Live, error) {
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, u)
+	for _, id := range live.Ancestors {
+		if _, uerr := b.cfg.Ledger.Touch(ctx, id, u); uerr != nil && !errors.Is(uerr, ErrTaskClosed) && !errors.Is(uerr, ErrNotFound) {
+			err = errors.Join(err, uerr)
+		}
+	}
+	return live, err
+}
+
+// rootOf is the task of a runner's that a task began with.
+func (b *Broker) rootOf(ctx context.Context, taskID string) string {
+	if live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskID}); err == nil {
+		return live.root()
+	}
+	if t, err := b.taskByID(ctx, taskID); err == nil {
+		return t.root()
+	}
+	return taskID
+}
+
+// still reports whether nothing above a task has ended or was paused since it was
+// admitted.
+func (b *Broker) still(ctx context.Context, t Task) error {
+	if len(t.Ancestors) == 0 {
+		return nil
+	}
+	live, err := b.underAncestors(Live{Task: t}, func(a Admission) (Live, error) { return b.cfg.Ledger.Admit(ctx, a) })
+	if err == nil && live.State == TaskPaused {
+		err = ErrTaskPaused
+	}
+	return err
 }
 
 // closeBelow ends what was delegated below a closed task, and adds it to its
@@ -113,11 +150,14 @@ func (b *Broker) closeBelow(ctx context.Context, c Completion) (Completion, erro
 		}
 	}
 	var sum sync.Mutex
-	var err error
-	c.Delegated, err = b.eachBelow(ctx, TaskFilter{Below: c.Task.ID}, func(ctx context.Context, t Task) error {
+	_, err := b.eachBelow(ctx, TaskFilter{Below: c.Task.ID, ClosedFrom: c.Task.ClosedAt}, func(ctx context.Context, t Task) error {
+		if t.Cause != CauseParent {
+			return nil // it was over by itself
+		}
 		n, _, err := b.cfg.Ledger.SetState(ctx, t.ID, TaskClosed, t.ClosedAt, b.remember())
 		sum.Lock()
 		defer sum.Unlock()
+		c.Delegated++
 		c.Revoked += n.Live
 		c.AlreadyExpired += n.Expired
 		return err
@@ -160,9 +200,15 @@ func (b *Broker) closeOrphans(ctx context.Context) {
 		b.cfg.Logger.WarnContext(ctx, "delegated tasks whose parent is over could not be read", "error", err)
 		return
 	}
+	var g errgroup.Group
+	g.SetLimit(delegateEnds)
 	for _, t := range ts {
-		if _, err := b.close(ctx, t.ID, TaskMove{Cause: CauseParent, By: self}); err != nil {
-			b.cfg.Logger.WarnContext(ctx, "a delegated task could not be ended yet", "task_id", t.ID, "error", err)
-		}
+		g.Go(func() error {
+			if _, err := b.close(ctx, t.ID, TaskMove{Cause: CauseParent, By: self}); err != nil {
+				b.cfg.Logger.WarnContext(ctx, "a delegated task could not be ended yet", "task_id", t.ID, "error", err)
+			}
+			return nil
+		})
 	}
+	_ = g.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ebb/attest"
+	"ebb/attest/jose"
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
@@ -25,6 +26,7 @@ const (
 	MaxDelegationDepth = 4
 	DefaultDelegates   = 16
 	MaxDelegates       = 256
+	MaxDelegatesEver   = 4096 // below one task of a runner's, in all its time: the end looks at each of them
 )
 
 // DelegationSpec is what a sandbox hands on. Members that are zero stay as they are
@@ -83,6 +85,14 @@ func (t Task) child(s DelegationSpec, id string, now, notAfter time.Time) (Task,
 	return out, nil
 }
 
+// root is the task of a runner that a task began with: its own, or the first above.
+func (t Task) root() string {
+	if len(t.Ancestors) > 0 {
+		return t.Ancestors[0]
+	}
+	return t.ID
+}
+
 // and is e with more selectors. A selector that e has cannot be given another value.
 func (e Expect) and(more map[string]string) (Expect, error) {
 	all := maps.Clone(e.Selectors)
@@ -90,6 +100,10 @@ func (e Expect) and(more map[string]string) (Expect, error) {
 		all = map[string]string{}
 	}
 	for k, v := range more {
+		// A sandbox writes these, and people read them.
+		if !labelForm.MatchString(k) || len(v) > 256 || !jose.Plain(v) {
+			return e, E(Invalid, "selectors must have names of a-z A-Z 0-9 . _ / - and printable values of at most 256 bytes.", nil)
+		}
 		if had, taken := all[k]; taken && had != v {
 			return e, E(Invalid, "A selector contradicts what the runner expects of sandboxes that are delegated to.", nil)
 		}

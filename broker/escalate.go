@@ -175,7 +175,7 @@ func agreed(r Request, d policy.Decision) bool {
 func (b *Broker) patience(ctx context.Context, w want, now time.Time) error {
 	limit := max(1, min(5*w.live.Caps.OpenRequests, 100))
 	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{
-		TaskID: w.live.ID, State: RequestWithdrawn, Since: now.Add(-b.cfg.Limits.CoolDown), Page: Page{Desc: true, Limit: limit},
+		Tree: w.live.root(), State: RequestWithdrawn, Since: now.Add(-b.cfg.Limits.CoolDown), Page: Page{Desc: true, Limit: limit},
 	})
 	if err != nil {
 		return unavailable(err)
@@ -201,7 +201,7 @@ func (b *Broker) underGrant(g Request, w want, d policy.Decision) decided {
 // or one of its resources: not needed in one piece is not needed in several.
 func (b *Broker) coolDown(ctx context.Context, w want, d policy.Decision, now time.Time) error {
 	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{
-		TaskID: w.live.ID, State: RequestDenied, Since: now.Add(-b.cfg.Limits.CoolDown), Page: Page{Desc: true, Limit: 100},
+		Tree: w.live.root(), State: RequestDenied, Since: now.Add(-b.cfg.Limits.CoolDown), Page: Page{Desc: true, Limit: 100},
 	})
 	if err != nil {
 		return unavailable(err)

@@ -27,7 +27,7 @@ func (b *Broker) Introspect(ctx context.Context, who Principal, token string) (I
 	if t.taskID == "" || (!who.Has(RoleOperator, RoleAuditor) && !slices.Contains(who.Audiences, t.aud)) {
 		return b.inactive()
 	}
-	alive, err := b.alive(ctx, t.taskID, t.lineage...)
+	alive, err := b.aliveToken(ctx, t)
 	if err != nil {
 		b.m.introspect.WithLabelValues("unavailable").Inc()
 		return Introspection{}, unavailable(err)

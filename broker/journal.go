@@ -90,7 +90,7 @@ type Audit interface {
 // Record is one durable unit. Entries are appended to this writer's chain.
 type Record struct {
 	OpenTask    *Task      // insert; ErrExists when the id exists. With Ancestors: ErrTaskClosed unless its parent is open, ErrCap when the parent's Uses are bounded and fewer are left than OpenTask is given, or it is given no bound
-	OpenLimit   int        // ErrCap when the runner of OpenTask, or with Ancestors the first of them, has as many that are not closed; 0 = no limit. Replicas may together exceed it by what they open at the same moment
+	OpenLimit   int        // ErrCap when the runner of OpenTask, or with Ancestors the first of them, has as many that are not closed, or the latter has ever had MaxDelegatesEver; 0 = no limit. Replicas may together exceed it by what they open at the same moment
 	MoveTask    *TaskMove  // compare-and-swap; ErrDone when the task is closed, ErrNotFound, ErrOutranked
 	BindSandbox *SandboxOf // compare-and-swap: only when none is bound; ErrDone
 	IssueLease  *Lease     // insert; ErrExists, ErrTaskClosed unless its task is there and not closed. With an Upstream: see there
@@ -228,7 +228,9 @@ type EntryFilter struct {
 // Desk holds requests that wait for a person.
 type Desk interface {
 	// Create stores r, unless a pending request with the same Dedupe exists:
-	// then that one is returned with Asked raised and made is false. Atomic.
+	// then that one is returned with Asked raised and made is false. Atomic. limit
+	// counts those that are pending of the task, of those above it and of all that were
+	// delegated below the first of them.
 	Create(ctx context.Context, r Request, limit int, e audit.Entry) (out Request, made bool, err error)
 	// Vote adds v and settles the request when it is decided: any no denies;
 	// the people who said yes approve, once Request.Satisfied by them, the meet of the voted scopes
@@ -248,6 +250,7 @@ type Desk interface {
 type RequestFilter struct {
 	IDs       []string
 	TaskID    string
+	Tree      string // of this task or of those that were delegated below it
 	Owner     string
 	State     RequestState
 	Open      bool      // pending or approved: it can still lead to a token

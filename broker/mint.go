@@ -29,7 +29,7 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Le
 	if !keeps(w.promise(), d.promise) { // the provider is configured otherwise since people said yes
 		return Token{}, Lease{}, b.deny(ctx, w.asker, w.scopes, nil, E(Denied, weakerThan, errWeaker))
 	}
-	leave, err := b.enter(ctx, u, w.live.ID)
+	leave, err := b.enter(ctx, u, w.live.root())
 	if err != nil {
 		return Token{}, Lease{}, err
 	}
@@ -53,7 +53,7 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Le
 	if err := m.intend(ctx); err != nil { // step 1
 		return Token{}, Lease{}, err
 	}
-	if err := b.enliven(ctx, l, w.live.Caps.Leases); err != nil { // step 2
+	if err := b.enliven(ctx, l, w.live.Task); err != nil { // step 2
 		return Token{}, Lease{}, m.never(err)
 	}
 	cred, err := m.call(ctx) // step 3
@@ -200,6 +200,9 @@ func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
 	}
 	if !alive {
 		return exp, m.fall(cred, m.gone(ctx))
+	}
+	if err := b.still(ctx, m.w.live.Task); err != nil {
+		return exp, m.fall(cred, err)
 	}
 	if len(m.w.lineage) > 0 {
 		// Revoked while it was narrowed: nothing is born of it any more.

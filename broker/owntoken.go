@@ -23,6 +23,7 @@ type ownToken struct {
 	roles                          []Role // of a token for the API, in place of scopes
 	bind                           provider.Binding
 	act                            map[string]any
+	ancestors                      []string // tasks above its own
 	lineage                        []string // leases it lives and dies with: those it was narrowed from, oldest first, and its own
 	payload                        json.RawMessage
 }
@@ -89,6 +90,8 @@ func (b *Broker) parseOwn(token string, now time.Time) (*ownToken, error) {
 	t.txn, _ = c.String("txn")
 	parents, _ := c.String(b.claim("parents"))
 	t.lineage = append(strings.Fields(parents), t.id)
+	above, _ := c.String(b.claim("ancestors"))
+	t.ancestors = strings.Fields(above)
 	if t.bind.JKT, t.bind.X5T, err = c.Confirmation(); err != nil {
 		return nil, E(Unauthenticated, "The token has no usable confirmation method.", err)
 	}
@@ -118,6 +121,24 @@ func (t *ownToken) boundTo(p Possession) error {
 		return E(Unauthenticated, "The token is bound to another client certificate.", nil)
 	}
 	return nil
+}
+
+// aliveToken is alive for a token, and for the tasks above its own: one of them that
+// is over refuses it before its own task is closed too.
+func (b *Broker) aliveToken(ctx context.Context, t *ownToken) (bool, error) {
+	if alive, err := b.alive(ctx, t.taskID, t.lineage...); err != nil || !alive {
+		return false, err
+	}
+	for _, id := range t.ancestors {
+		up, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: id})
+		if errors.Is(err, ErrNotFound) || err == nil && b.over(up) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // alive asks the ledger whether a credential and all that it was narrowed from

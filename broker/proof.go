@@ -20,6 +20,15 @@ func (b *Broker) Receipt(ctx context.Context, who Principal, taskID string) (r r
 	if t.State != TaskClosed {
 		return r, "", E(Conflict, "The task is not complete: there is no receipt yet. Complete it first.", nil)
 	}
+	if t.Delegation != nil {
+		open, err := b.cfg.Journal.Tasks(ctx, TaskFilter{Below: t.ID, Open: true, Page: Page{Limit: 1}})
+		if err != nil {
+			return r, "", unavailable(err)
+		}
+		if len(open) > 0 {
+			return r, "", E(Conflict, "Tasks that were delegated below this one are still being ended: there is no receipt yet. Ask again in a moment.", nil)
+		}
+	}
 	if r, err = b.receiptOf(ctx, t); err == nil {
 		jws, err = b.signReceipt(r)
 	}
@@ -48,9 +57,13 @@ func (b *Broker) receiptOf(ctx context.Context, t Task) (receipt.Receipt, error)
 	if t.Delegation != nil {
 		var sum sync.Mutex
 		var err error
-		out.Delegated, err = b.eachBelow(ctx, TaskFilter{Below: t.ID}, func(ctx context.Context, c Task) error {
+		_, err = b.eachBelow(ctx, TaskFilter{Below: t.ID, ClosedFrom: t.ClosedAt}, func(ctx context.Context, c Task) error {
+			if c.Cause != CauseParent {
+				return nil // it was over by itself; its credentials are named all the same
+			}
 			sum.Lock()
 			defer sum.Unlock()
+			out.Delegated++
 			return b.countedAtEnd(ctx, c.ID, &out)
 		})
 		if err != nil {
@@ -93,12 +106,14 @@ func (b *Broker) countedAtEnd(ctx context.Context, taskID string, out *receipt.R
 			return err
 		}
 		var n struct {
-			Live    int `json:"live"`
-			Expired int `json:"expired"`
+			Live    int  `json:"live"`
+			Expired int  `json:"expired"`
+			Ledger  bool `json:"ledger"`
 		}
 		if err := json.Unmarshal(e.Data, &n); err != nil {
 			return fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
 		}
+		out.Uncounted = out.Uncounted || !n.Ledger
 		out.Live += n.Live
 		out.Expired += n.Expired
 	}

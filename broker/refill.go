@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -179,12 +181,14 @@ func (b *Broker) refillSuspects(ctx context.Context, now time.Time) error {
 			if r.Code != Suspicious {
 				continue
 			}
-			ts, err := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{r.TaskID}, Open: true})
+			m := suspicion(r, now)
+			m.ID = b.rootOf(ctx, r.TaskID)
+			ts, err := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{m.ID}, Open: true})
 			if err != nil {
 				return err
 			}
 			if len(ts) == 1 {
-				b.owe(suspicion(r, now))
+				b.owe(m)
 			}
 		}
 		if len(rs) < f.Page.Limit {
@@ -233,7 +237,28 @@ func (b *Broker) records(ctx context.Context, now time.Time) (map[string]Live, e
 			out[e.TaskID] = l
 		}
 	}
-	return out, nil
+	return out, b.rollUp(ctx, out)
+}
+
+// rollUp counts what delegates did for those above them too (see countAll). What
+// they have read is on the record of each.
+func (b *Broker) rollUp(ctx context.Context, records map[string]Live) error {
+	own := maps.Clone(records)
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(own)), refillPage) {
+		ts, err := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: ids, Page: Page{Limit: refillPage}})
+		if err != nil {
+			return err
+		}
+		for _, t := range ts {
+			for _, id := range t.Ancestors {
+				l := records[id]
+				l.Denials += own[t.ID].Denials
+				l.Violations += own[t.ID].Violations
+				records[id] = l
+			}
+		}
+	}
+	return nil
 }
 
 // refillPage and refillWidth make a refill short: pages are read while earlier

@@ -137,8 +137,9 @@ type Completion struct {
 	AlreadyExpired int     `json:"already_expired"`
 	Withdrawn      int     `json:"withdrawn_pending"`
 	Credentials    []Lease `json:"credentials"` // newest first, at most 100; the rest at /v1/leases?task_id=
-	// Delegated is how many tasks were delegated below it, at any depth: they are over
-	// with it, and Revoked, AlreadyExpired, Owed and Receipt count what was theirs too.
+	// Delegated is how many tasks that were delegated below it, at any depth, ended with
+	// it: Revoked and AlreadyExpired count what was theirs too. Owed and Receipt tell of
+	// those that had ended before as well.
 	Delegated int `json:"delegated_tasks,omitempty"`
 	// Owed is how many third-party credentials are not yet known to be dead: they
 	// are refused by everything of ebb's, and the lane works on them.

@@ -215,7 +215,7 @@ func (b *Broker) deny(ctx context.Context, a asker, asked scopes.Set, d *policy.
 		}
 	}
 	b.note(ctx, b.taskEntry(audit.TokenDenied, a.sandbox.ID, a.live.ID, data))
-	if _, terr := b.cfg.Ledger.Touch(ctx, a.live.ID, Touch{Denials: 1}); terr != nil {
+	if _, terr := b.countAll(ctx, a.live.ID, Touch{Denials: 1}); terr != nil {
 		b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", a.live.ID, "error", terr)
 	}
 	return e
@@ -275,7 +275,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
-	if err := b.record(ctx, lease, d, w.live.Caps); err != nil {
+	if err := b.record(ctx, lease, d, w.live.Task); err != nil {
 		return Token{}, err
 	}
 	if len(w.lineage) > 0 {
@@ -343,13 +343,13 @@ func issuedOf(l Lease) issued {
 
 // record makes the lease durable and then live. From here on a client that hangs
 // up changes nothing.
-func (b *Broker) record(ctx context.Context, l Lease, d decided, caps Caps) error {
+func (b *Broker) record(ctx context.Context, l Lease, d decided, t Task) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := b.issue(ctx, l, d, caps.Uses, audit.LeaseIssued); err != nil {
+	if err := b.issue(ctx, l, d, t.Caps.Uses, audit.LeaseIssued); err != nil {
 		return err
 	}
-	if err := b.enliven(ctx, l, caps.Leases); err != nil {
+	if err := b.enliven(ctx, l, t); err != nil {
 		return b.undelivered(ctx, l, err)
 	}
 	return nil
@@ -379,12 +379,15 @@ func (b *Broker) issue(ctx context.Context, l Lease, d decided, uses int, kind s
 }
 
 // enliven makes a lease live in the ledger, if its task may hold it.
-func (b *Broker) enliven(ctx context.Context, l Lease, limit int) error {
-	err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, limit, false)
+func (b *Broker) enliven(ctx context.Context, l Lease, t Task) error {
+	err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, t.Caps.Leases, false)
 	if err == nil && b.tombs.has(l.TaskID, b.now()) {
 		return ErrTaskClosed
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return b.still(ctx, t)
 }
 
 // undelivered ends a lease whose token nobody got.
@@ -457,6 +460,9 @@ func (b *Broker) grant(w want, l Lease) provider.Grant {
 	}
 	if len(w.lineage) > 0 {
 		g.Claims[b.claim("parents")] = strings.Join(w.lineage, " ")
+	}
+	if len(w.live.Ancestors) > 0 {
+		g.Claims[b.claim("ancestors")] = strings.Join(w.live.Ancestors, " ")
 	}
 	if l.RequestID != "" {
 		g.Claims[b.claim("request_id")] = l.RequestID

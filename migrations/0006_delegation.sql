@@ -6,4 +6,5 @@ ALTER TABLE tasks ADD COLUMN delegation TEXT   NOT NULL DEFAULT ''; -- JSON obje
 ALTER TABLE tasks ADD COLUMN uses       BIGINT NOT NULL DEFAULT 0;  -- credentials in all, those it delegates included; 0: no limit
 CREATE INDEX tasks_parent ON tasks (parent_id) WHERE parent_id <> '';
 CREATE INDEX tasks_root   ON tasks (root_id, id) WHERE root_id <> '';
+CREATE INDEX tasks_root_open ON tasks (root_id, id) WHERE root_id <> '' AND state <> 'closed';
 CREATE INDEX tasks_delegated_open ON tasks (id) WHERE parent_id <> '' AND state <> 'closed';

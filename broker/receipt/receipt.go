@@ -21,11 +21,15 @@ type Receipt struct {
 	Task     string    `json:"task"`
 	ClosedAt time.Time `json:"closed_at"`
 	Cause    string    `json:"cause"`
-	// Delegated is how many tasks were delegated below it and ended with it: all that is
-	// counted and named here counts and names what was theirs too.
-	Delegated int            `json:"delegated_tasks,omitempty"`
-	Live      int            `json:"live"`    // credentials of every kind that were live when the task ended: refused since
-	Expired   int            `json:"expired"` // had expired before
+	// Delegated is how many tasks that were delegated below it ended with it: Live and
+	// Expired count what was theirs too. Credentials names those of all that were ever
+	// delegated below it.
+	Delegated int `json:"delegated_tasks,omitempty"`
+	Live      int `json:"live"`    // credentials of every kind that were live when the task ended: refused since
+	Expired   int `json:"expired"` // had expired before
+	// Uncounted: the ledger could not be asked at the end, so that live and expired may
+	// be too low. What is at third parties is counted from the record.
+	Uncounted bool           `json:"uncounted,omitempty"`
 	Complete  bool           `json:"complete"`
 	Total     int            `json:"third_party"` // credentials at third parties
 	States    map[string]int `json:"states"`      // how many of them are in which state

@@ -86,11 +86,11 @@ func (c *creation) raise(ctx context.Context, s *session, now int64) (bool, erro
 // fits checks that the task takes another request.
 func (c *creation) fits(ctx context.Context, s *session, now int64) error {
 	type facts struct {
-		state   broker.TaskState
-		pending int
+		state broker.TaskState
+		root  string
 	}
-	got, err := collect(ctx, s, "SELECT state, (SELECT count(*) FROM requests r WHERE r.task_id = t.id AND r.state = 'pending' AND r.expires_at > ?) FROM tasks t WHERE t.id = ?",
-		[]any{now, c.r.TaskID}, func(row scan) (f facts, err error) { return f, row(&f.state, &f.pending) })
+	got, err := collect(ctx, s, "SELECT state, CASE root_id WHEN '' THEN id ELSE root_id END FROM tasks WHERE id = ?",
+		[]any{c.r.TaskID}, func(row scan) (f facts, err error) { return f, row(&f.state, &f.root) })
 	switch {
 	case err != nil:
 		return err
@@ -98,10 +98,15 @@ func (c *creation) fits(ctx context.Context, s *session, now int64) error {
 		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrNotFound)
 	case got[0].state == broker.TaskClosed:
 		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrTaskClosed)
-	case c.limit > 0 && got[0].pending >= c.limit:
-		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrCap)
+	case c.limit == 0:
+		return nil
 	}
-	return nil
+	full, err := exists(ctx, s, "SELECT 1 FROM requests r WHERE r.state = 'pending' AND r.expires_at > ? AND r.task_id IN "+
+		"(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks WHERE root_id = ? AND root_id <> '') LIMIT 1 OFFSET ?", now, got[0].root, got[0].root, c.limit-1)
+	if err == nil && full {
+		err = fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrCap)
+	}
+	return err
 }
 
 // expire settles a request that nobody answered in time but that nobody has

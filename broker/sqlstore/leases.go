@@ -73,7 +73,6 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	now := millis(f.Now)
 	var w where
 	w.equal("l.task_id", f.TaskID)
-	const tree = "(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks WHERE " + below + ")"
 	if f.Tree != "" && !f.Upstream {
 		w.add("l.task_id IN "+tree, f.Tree, f.Tree, f.Tree, f.Tree)
 	}

@@ -70,6 +70,13 @@ func openTask(t *broker.Task, limit int) (step, error) {
 			}
 		}
 		if n := len(ancestors); n > 0 {
+			full, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE root_id = ? AND root_id <> '' LIMIT 1 OFFSET ?", ancestors[0], broker.MaxDelegatesEver-1)
+			if err != nil {
+				return err
+			}
+			if full {
+				return fmt.Errorf("%s has delegated %d times: %w", ancestors[0], broker.MaxDelegatesEver, broker.ErrCap)
+			}
 			if err := delegated(ctx, s, ancestors[n-1], uses); err != nil {
 				return err
 			}

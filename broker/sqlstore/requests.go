@@ -19,6 +19,9 @@ const requestColumns = "id, task_id, sandbox, owner, runner, dedupe, provider, s
 func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
 	var w where
 	w.equal("task_id", f.TaskID)
+	if f.Tree != "" {
+		w.add("task_id IN "+tree, f.Tree, f.Tree, f.Tree, f.Tree)
+	}
 	w.equal("owner", f.Owner)
 	w.equal("state", string(f.State))
 	if f.Open {

@@ -20,6 +20,9 @@ const taskColumns = "id, name, kind, owner, runner, labels, ceiling, caps, expec
 // LIKE is not the same in both engines.
 const below = "root_id IN (?, (SELECT b.root_id FROM tasks b WHERE b.id = ?)) AND root_id <> '' AND replace(ancestors, ?, '') <> ancestors"
 
+// tree are a task and those below it; its parameters are four times the task.
+const tree = "(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks WHERE " + below + ")"
+
 // Tasks implements broker.Journal.
 func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
 	var w where

@@ -87,6 +87,10 @@ func (d *revoked) judge(t *Token, now time.Time, staleness time.Duration) (dead,
 	}
 	_, task := d.until[t.TaskID]
 	_, lease := d.until[t.LeaseID]
+	for _, id := range t.Ancestors {
+		_, above := d.until[id]
+		task = task || above
+	}
 	for _, id := range t.Parents {
 		_, parent := d.until[id]
 		lease = lease || parent

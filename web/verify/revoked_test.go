@@ -29,6 +29,7 @@ func TestRevocation(t *testing.T) {
 		lease := func(id string) string { return w.token(with("jti", id)) }
 		one, two, a, b := task("tsk_1"), task("tsk_2"), lease("lse_a"), lease("lse_b")
 		narrowed := w.token(with(issuer+verify.ParentsClaim, "lse_root lse_a"))
+		delegated := w.token(with(issuer+verify.AncestorsClaim, "tsk_root tsk_2"))
 		want := func(name, raw, want string) {
 			t.Helper()
 			if _, err := v.Verify(w.request(raw)); fault(err) != want {
@@ -36,13 +37,14 @@ func TestRevocation(t *testing.T) {
 			}
 		}
 		want("dead before the start", task("tsk_old"), "401 invalid_token")
-		for _, raw := range []string{one, two, a, b, narrowed} {
+		for _, raw := range []string{one, two, a, b, narrowed, delegated} {
 			want("alive", raw, "200")
 		}
 		w.kill(w.dead("tsk_2", ""))
 		w.kill(w.dead("tsk_1", "lse_a"))
 		synctest.Wait() // no time passes: the long poll carries it
 		want("task dead", two, "401 invalid_token")
+		want("delegated by it", delegated, "401 invalid_token")
 		want("lease dead", a, "401 invalid_token")
 		want("narrowed from it", narrowed, "401 invalid_token")
 		want("another lease of its task", b, "200")

@@ -12,17 +12,20 @@ import (
 	"ebb/scopes"
 )
 
-// Names of claims, behind the issuer: the task id; and the leases that a token was
-// narrowed from, separated by spaces.
+// Names of claims, behind the issuer: the task id; the tasks above it, when it was
+// delegated; and the leases that a token was narrowed from. Lists are separated by
+// spaces.
 const (
-	TaskClaim    = "/claims/task_id"
-	ParentsClaim = "/claims/parents"
+	TaskClaim      = "/claims/task_id"
+	AncestorsClaim = "/claims/ancestors"
+	ParentsClaim   = "/claims/parents"
 )
 
 // Token is a verified access token.
 type Token struct {
 	LeaseID   string          // jti: its name on ebb's record
 	TaskID    string          // it dies with this task
+	Ancestors []string        // and with each of these tasks, which delegated to it
 	Parents   []string        // and with each of these leases, from which it was narrowed
 	Subject   string          // sub: on whose behalf
 	ClientID  string          // the sandbox that holds it
@@ -84,6 +87,11 @@ func (v *Verifier) claims(c *jose.Claims) (*Token, error) {
 		return nil, errClaims
 	}
 	t.Parents = strings.Fields(parents)
+	ancestors, ok := c.String(v.cfg.Issuer + AncestorsClaim)
+	if !ok && c.Has(v.cfg.Issuer+AncestorsClaim) {
+		return nil, errClaims
+	}
+	t.Ancestors = strings.Fields(ancestors)
 	scope, ok := c.String("scope")
 	if !ok && c.Has("scope") {
 		return nil, errClaims

@@ -21,6 +21,7 @@ var retries = pace.Backoff{Min: time.Second, Max: 5 * time.Minute}
 
 var (
 	errAlive    = errors.New("the credential is still accepted after it was revoked")
+	errOutlived = errors.New("the credential is still accepted after its own expiry")
 	errSealed   = errors.New("the revocation handle cannot be opened")
 	errNoWay    = errors.New("the credential can be revoked by nobody and never expires")
 	errNotToday = errors.New("the provider is not called now")
@@ -58,7 +59,7 @@ func (a *attempt) step(ctx context.Context) {
 	accepted := !a.up.AcceptedAt.IsZero()
 	switch {
 	case a.c.Class == provider.ClassTTLOnly && a.over():
-		a.dead(ProofExpired)
+		a.lapse(ctx)
 	case a.c.Class == provider.ClassTTLOnly && a.up.DiesAt.IsZero():
 		a.fail(errNoWay)
 	case a.c.Class == provider.ClassTTLOnly:
@@ -76,6 +77,32 @@ func (a *attempt) step(ctx context.Context) {
 func (a *attempt) overAt() time.Time { return a.up.DiesAt.Add(expirySkew) }
 
 func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && !a.b.now().Before(a.overAt()) }
+
+// outlived reports whether the credential was last seen alive after its own expiry:
+// that the expiry has passed then says nothing any more, and only a probe can.
+func (a *attempt) outlived() bool { return outlived(a.up) }
+
+func outlived(u Upstream) bool {
+	return !u.DiesAt.IsZero() && !u.ProbedAt.Before(u.DiesAt.Add(expirySkew))
+}
+
+// lapse finishes what only time ends. Whoever can tell is asked once, because a
+// provider may go by another expiry than the one it named. The answer that it is
+// refused adds nothing to the expiry, and no answer takes nothing away from it.
+func (a *attempt) lapse(ctx context.Context) {
+	seen := a.outlived()
+	refused, err := a.probe(ctx)
+	switch {
+	case err == nil && !refused:
+		a.fail(a.alive())
+	case seen && !refused:
+		a.fail(err)
+	case seen:
+		a.dead(ProofProbed)
+	default:
+		a.dead(ProofExpired)
+	}
+}
 
 func (a *attempt) revoke(ctx context.Context) {
 	t, err := a.target()
@@ -111,10 +138,23 @@ func (a *attempt) probe(ctx context.Context) (refused bool, err error) {
 		alive, err = safely(func() (bool, error) { return p.Probe(ctx, t) })
 		return err
 	})
-	if err == nil {
+	if err == nil && (!alive || a.due()) {
 		a.up.ProbedAt = a.b.now()
 	}
 	return err == nil && !alive, err
+}
+
+// due reports whether the credential has to be refused by now.
+func (a *attempt) due() bool {
+	return a.c.Class != provider.ClassEventual || !a.b.now().Before(a.bound())
+}
+
+// alive is what a probe says that found the credential alive although it is due.
+func (a *attempt) alive() error {
+	if a.outlived() {
+		return errOutlived
+	}
+	return errAlive
 }
 
 // maxProbes is how many attempts an accepted revocation is worth whose probe cannot
@@ -125,13 +165,15 @@ const maxProbes = 5
 func (a *attempt) prove(ctx context.Context) {
 	refused, err := a.probe(ctx)
 	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		a.dead(ProofConfirmed)
 	case refused:
 		a.dead(ProofProbed)
 	case err == nil: // it lied, or it was early: revoke again
 		a.up.AcceptedAt = time.Time{}
-		a.fail(errAlive)
+		a.fail(a.alive())
+	case a.outlived():
+		a.fail(err)
+	case errors.Is(err, errors.ErrUnsupported):
+		a.dead(ProofConfirmed)
 	case a.up.Attempts+1 >= maxProbes && !errors.Is(err, errNotToday):
 		a.dead(ProofConfirmed)
 	default:
@@ -150,11 +192,13 @@ func (a *attempt) awaitBound(ctx context.Context) {
 		a.fail(err)
 	case !past:
 		a.up.NextAt = a.nextProbe()
-	case a.over():
-		a.dead(ProofExpired)
 	case err == nil: // it promised to be refused by now
 		a.up.AcceptedAt = time.Time{}
-		a.fail(errAlive)
+		a.fail(a.alive())
+	case a.outlived():
+		a.fail(err)
+	case a.over():
+		a.dead(ProofExpired)
 	default:
 		a.dead(ProofBound)
 	}
@@ -221,7 +265,7 @@ func (b *Broker) call(ctx context.Context, u *upstream, do func(context.Context)
 }
 
 // fail plans the next attempt. It gives up only when the credential is dead by its
-// own expiry, and says so.
+// own expiry, and says so; never one that was seen alive after that.
 func (a *attempt) fail(err error) {
 	now := a.b.now()
 	if errors.Is(err, errNotToday) { // nobody tried
@@ -233,7 +277,7 @@ func (a *attempt) fail(err error) {
 	a.up.LastError = failure(err)
 	a.b.cfg.Logger.Warn("a credential could not be taken back yet", "lease_id", a.c.ID, "provider", a.u.name, "attempts", a.up.Attempts, "error", err)
 	a.u.logged.failed(err)
-	if a.over() {
+	if a.over() && !a.outlived() {
 		a.dead(ProofExpired)
 		a.end = LeaseUnconfirmed
 		return
@@ -242,15 +286,15 @@ func (a *attempt) fail(err error) {
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
 		wait = max(wait, busy.After)
 	}
-	if errors.Is(err, errSealed) || errors.Is(err, errNoWay) {
+	if errors.Is(err, errSealed) || errors.Is(err, errNoWay) || a.outlived() {
 		wait = retries.Max
 	}
 	a.up.NextAt = now.Add(wait)
 	lost := errors.Is(err, provider.ErrLost) // trying again does not help, time does
-	if !a.up.DiesAt.IsZero() && (lost || a.up.NextAt.After(a.overAt())) {
+	if !a.up.DiesAt.IsZero() && !a.over() && (lost || a.up.NextAt.After(a.overAt())) {
 		a.up.NextAt = a.overAt() // the last one
 	}
-	if a.up.Attempts%10 == 1 {
+	if a.up.Attempts%10 == 1 || a.outlived() && !outlived(*a.c.Upstream) {
 		a.log(audit.LeaseStuck, map[string]any{"attempts": a.up.Attempts, "why": a.up.LastError, "next_attempt_at": a.up.NextAt})
 	}
 }
@@ -263,6 +307,8 @@ func failure(err error) string {
 	switch {
 	case errors.Is(err, errAlive):
 		return "The provider still accepts it after it was revoked."
+	case errors.Is(err, errOutlived):
+		return "The provider still accepts it after its own expiry. End it there, then force it here."
 	case errors.Is(err, errSealed):
 		return "Its revocation handle cannot be opened: the sealing key is not here."
 	case errors.Is(err, errNoWay):

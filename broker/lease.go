@@ -71,7 +71,7 @@ type Upstream struct {
 	AcceptedAt time.Time `json:"accepted_at,omitzero"`       // the provider took the revocation
 	DeadAt     time.Time `json:"dead_at,omitzero"`           // dead at the provider since, at the latest
 	Proof      Proof     `json:"proof,omitempty"`            // how DeadAt is known
-	ProbedAt   time.Time `json:"probed_at,omitzero"`         // last use that was expected to be refused
+	ProbedAt   time.Time `json:"probed_at,omitzero"`         // last probe at a time when it had to be refused; it was not, as long as DeadAt is zero
 	Attempts   int       `json:"attempts"`                   // at its end, so far
 	NextAt     time.Time `json:"next_attempt_at,omitzero"`   // when the lane looks at it again; zero = never
 	LastError  string    `json:"last_error,omitempty"`       // of the last attempt: a sentence without secrets

@@ -5,6 +5,7 @@
 //
 //	box.go     the sealed form: AES-256-GCM, key id in front, lease id bound to it
 //	seal.go    Wrapper, Store, and Ring: which data key seals, which open
+//	move.go    Moved: from one place of the wrapping key to another
 //	load.go    Ring.Maintain: load, first key, next key, keys wrapped anew
 //
 // A folder below is one place where the wrapping key can live; all lists them, and

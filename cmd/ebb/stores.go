@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -110,22 +111,47 @@ func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.
 	if !slices.ContainsFunc(c.Providers, func(p config.Provider) bool { return p.Kind != "jwt" }) {
 		return nil, nil //nolint:nilnil // none is needed, and the broker says so when one is
 	}
-	options := map[string]any{}
-	switch {
-	case len(c.Sealing.Config) > 0:
-		if err := json.Unmarshal(c.Sealing.Config, &options); err != nil {
-			return nil, fail("sealing.config: "+err.Error(), "write it as a mapping")
-		}
-	case c.Sealing.Kind == sealingFileKind:
-		options["path"] = filepath.Join(c.DataDir, sealingFile)
-	}
-	w, err := wrappers.New(c.Sealing.Kind, options, cmp.Or(c.Instance, broker.InstanceOf(n.url)))
+	w, err := n.wrapper(c, c.Sealing.Kind, c.Sealing.Config)
 	if err != nil {
-		return nil, fail(err.Error(), "put the key back, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
+		return nil, err
+	}
+	if len(c.Sealing.Previous) > 0 {
+		var p struct {
+			Kind   string          `json:"kind"`
+			Config json.RawMessage `json:"config"`
+		}
+		d := json.NewDecoder(bytes.NewReader(c.Sealing.Previous))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&p); err != nil {
+			return nil, fail("sealing.previous: "+err.Error(), "write it as {kind: file, config: {...}}")
+		}
+		from, err := n.wrapper(c, p.Kind, p.Config)
+		if err != nil {
+			return nil, err
+		}
+		w = seal.Moved(w, from)
 	}
 	if n.sealing, err = seal.New(ctx, seal.Config{Wrapper: w, Store: store, Log: n.log}); err != nil {
 		return nil, err
 	}
 	n.safe = safe.New(store, n.sealing, nil)
 	return n.sealing, nil
+}
+
+// wrapper makes the wrapping key of a kind.
+func (n *node) wrapper(c config.Config, kind string, raw json.RawMessage) (seal.Wrapper, error) {
+	options := map[string]any{}
+	switch {
+	case len(raw) > 0:
+		if err := json.Unmarshal(raw, &options); err != nil {
+			return nil, fail("sealing.config: "+err.Error(), "write it as a mapping")
+		}
+	case kind == sealingFileKind:
+		options["path"] = filepath.Join(c.DataDir, sealingFile)
+	}
+	w, err := wrappers.New(kind, options, cmp.Or(c.Instance, broker.InstanceOf(n.url)))
+	if err != nil {
+		return nil, fail(err.Error(), "put the key back, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
+	}
+	return w, nil
 }

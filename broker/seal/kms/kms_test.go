@@ -3,12 +3,14 @@ package kms_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"ebb/broker/provider"
 	"ebb/broker/seal"
+	"ebb/broker/seal/file"
 	"ebb/broker/seal/kms"
 	"ebb/broker/seal/sealtest"
 )
@@ -307,6 +309,52 @@ func TestKeyIsReplaced(t *testing.T) {
 	c.set(keyA, func(k *cloudKey) { k.state = "Disabled" })
 	if s, err := ring(c.config(keyB)).Open("lse_1", text); err != nil || s.Reveal() != "handle" {
 		t.Errorf("%v", err)
+	}
+}
+
+// An installation that began with a file moves to KMS, and then needs the file no
+// more; what neither opens is told with both reasons.
+func TestMovingFromAFile(t *testing.T) {
+	t.Parallel()
+	c, store := newCloud(t), &memory{}
+	files, err := file.New(file.Config{Path: filepath.Join(t.TempDir(), "seal.key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := func(w seal.Wrapper) *seal.Ring {
+		r, err := seal.New(t.Context(), seal.Config{Wrapper: w, Store: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	text, err := ring(files).Seal("lse_1", provider.NewSecret("handle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func() seal.Wrapper { return c.wrapper(c.config(keyA)) }
+	if r := ring(at()); !errors.Is(r.Err(), seal.ErrNoKey) || len(store.keys) != 1 {
+		t.Errorf("without the file: %v, %d keys", r.Err(), len(store.keys))
+	}
+	other, err := file.New(file.Config{Path: filepath.Join(t.TempDir(), "other.key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := ring(seal.Moved(at(), other)); !errors.Is(r.Err(), seal.ErrNoKey) || !strings.Contains(r.Err().Error(), "KMS") || !strings.Contains(r.Err().Error(), "files") {
+		t.Errorf("with another file: %v", r.Err())
+	}
+	// KMS is away: the file opens, and the data key stays as it is for now.
+	c.fail("Encrypt", broken)
+	before := store.keys[0].Wrapped
+	if r := ring(seal.Moved(at(), files)); r.Err() != nil || store.keys[0].Wrapped != before {
+		t.Errorf("while KMS is away: %v", r.Err())
+	}
+	c.fail("Encrypt", pass)
+	for _, w := range []seal.Wrapper{seal.Moved(at(), files), at()} {
+		r := ring(w)
+		if s, err := r.Open("lse_1", text); err != nil || s.Reveal() != "handle" || r.Err() != nil || len(store.keys) != 1 {
+			t.Errorf("%v, %v, %d keys", err, r.Err(), len(store.keys))
+		}
 	}
 }
 

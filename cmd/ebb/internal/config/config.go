@@ -83,10 +83,11 @@ type Signing struct {
 }
 
 // Sealing says where the key lives that seals revocation handles. Config is what
-// its kind says it is.
+// its kind says it is; Previous, where the key was before: {kind, config}.
 type Sealing struct {
-	Kind   string
-	Config json.RawMessage
+	Kind     string
+	Config   json.RawMessage
+	Previous json.RawMessage
 }
 
 // DPoP is the proof-of-possession mode (RFC 9449): Nonce is "on" or "off".

@@ -89,6 +89,10 @@ var keys = []Key{
 		to: func(c *Config, r *reader) any {
 			return listOf(func(path string, n ast.Node) { r.assign(path, n, &c.Sealing.Config) })
 		}},
+	{Path: "sealing.previous", Doc: "Where the key was before, {kind, config}: what it sealed still opens, and moves.",
+		to: func(c *Config, r *reader) any {
+			return listOf(func(path string, n ast.Node) { r.assign(path, n, &c.Sealing.Previous) })
+		}},
 	{Path: "instance", Doc: "8 hex digits that name this installation at third parties; default from public_url. Replicas have the same.",
 		to: func(c *Config, _ *reader) any { return &c.Instance }},
 	{Path: "limits.default_token_ttl", Default: "15m", Doc: "Life of a token when the client asks for none.",

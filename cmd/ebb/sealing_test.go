@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/provider"
+	"ebb/broker/sqlstore"
+	"ebb/cmd/ebb/internal/config"
+)
+
+// The sealing key moves: what the earlier place sealed opens, also once it is not
+// configured any more.
+func TestSealingKeyMoves(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(dir, databaseFile)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close() //nolint:errcheck // a test
+	with := func(key, previous string) (broker.Sealer, error) {
+		c := config.Config{DataDir: dir, Providers: []config.Provider{{Name: "ssh", Kind: "ssh"}}, Sealing: config.Sealing{Kind: "file"}}
+		c.Sealing.Config, c.Sealing.Previous = json.RawMessage(key), json.RawMessage(previous)
+		return (&node{log: slog.New(slog.DiscardHandler), url: "https://ebb.test"}).openSealer(t.Context(), c, store)
+	}
+	first, err := with("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := first.Seal("lse_1", provider.NewSecret("handle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := `{"path": "` + filepath.Join(dir, "new.pem") + `"}`
+	if s, err := with(key, ""); err != nil || s.Err() == nil || s.KeyID() != "" {
+		t.Errorf("a new place without the earlier one: %v", err)
+	}
+	for _, previous := range []string{`{"kind": "file"}`, ""} {
+		s, err := with(key, previous)
+		if err != nil || s.Err() != nil {
+			t.Fatalf("previous %q: %v", previous, err)
+		}
+		if got, err := s.Open("lse_1", text); err != nil || got.Reveal() != "handle" {
+			t.Errorf("previous %q: %v", previous, err)
+		}
+	}
+	for _, bad := range []string{`{"knd": "file"}`, `{}`, `{"kind": "file", "config": {"pth": "x"}}`, `{"kind": "file", "config": []}`, `[]`} {
+		if _, err := with(key, bad); err == nil {
+			t.Errorf("previous %s is accepted", bad)
+		}
+	}
+}

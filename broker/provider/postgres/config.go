@@ -116,6 +116,10 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	pc.MaxConns = poolSize
 	pc.ConnConfig.ConnectTimeout = 5 * time.Second
 	pc.ConnConfig.RuntimeParams["application_name"] = "ebb"
+	// A lease may be able to create functions and operators in a schema that is on the
+	// path by default, and would then wait for the broker to call them (CVE-2018-1058).
+	// Unless it is named, pg_temp comes first.
+	pc.ConnConfig.RuntimeParams["search_path"] = "pg_catalog, pg_temp"
 	// The server gives up as well: a statement must not run on after its caller has
 	// gone.
 	pc.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(callTime.Milliseconds(), 10)

@@ -106,7 +106,7 @@ func (d *Driver) drop(ctx context.Context, role string, oid uint32) error {
 func (d *Driver) terminate(ctx context.Context, oid uint32) error {
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		var open int
-		err := d.pool.QueryRow(ctx, "SELECT count(pg_catalog.pg_terminate_backend(pid)) FROM pg_catalog.pg_stat_activity WHERE usesysid = $1", oid).Scan(&open)
+		err := d.pool.QueryRow(ctx, "SELECT pg_catalog.count(pg_catalog.pg_terminate_backend(pid)) FROM pg_catalog.pg_stat_activity WHERE usesysid = $1", oid).Scan(&open)
 		if err != nil {
 			return fmt.Errorf("postgres: ending sessions: %w", err)
 		}
@@ -124,9 +124,9 @@ func (d *Driver) terminate(ctx context.Context, oid uint32) error {
 // disown takes away what the role owns or was granted, in every database where
 // there is something: objects go to the configured owner, or are dropped.
 func (d *Driver) disown(ctx context.Context, role string, oid uint32) error {
-	rows, err := d.pool.Query(ctx, `SELECT DISTINCT coalesce(d.datname, current_database()) FROM pg_catalog.pg_shdepend s
+	rows, err := d.pool.Query(ctx, `SELECT DISTINCT coalesce(d.datname, pg_catalog.current_database()) FROM pg_catalog.pg_shdepend s
 		LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid
-		WHERE s.refclassid = 'pg_catalog.pg_authid'::regclass AND s.refobjid = $1 AND (s.dbid = 0 OR d.datallowconn)`, oid)
+		WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass AND s.refobjid = $1 AND (s.dbid = 0 OR d.datallowconn)`, oid)
 	if err != nil {
 		return fmt.Errorf("postgres: looking for objects of a role: %w", err)
 	}
@@ -174,7 +174,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	err = d.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1)
-		OR EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE usename = $1 OR usesysid = nullif($2::oid, 0::oid))`, h.Role, h.OID).Scan(&alive)
+		OR EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE usename = $1 OR usesysid = nullif($2::pg_catalog.oid, 0::pg_catalog.oid))`, h.Role, h.OID).Scan(&alive)
 	if err != nil {
 		return false, fmt.Errorf("postgres: looking for a role: %w", err)
 	}

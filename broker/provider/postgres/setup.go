@@ -23,7 +23,7 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	var version int
 	var me string
 	var super, create, signal bool
-	err := d.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, r.rolname, r.rolsuper, r.rolcreaterole,
+	err := d.pool.QueryRow(ctx, `SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4, r.rolname, r.rolsuper, r.rolcreaterole,
 		pg_catalog.pg_has_role(r.oid, 'pg_signal_backend', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`).
 		Scan(&version, &me, &super, &create, &signal)
 	if err != nil {

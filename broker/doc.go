@@ -10,7 +10,7 @@
 //	errors.go   Kind, Error and the sentinels of the stores
 //	broker.go   Config, New, and the Broker that all of the below belong to
 //	providers.go  the providers as clients and operators see them
-//	open.go     a task before it ends: opened, seen alive, paused, resumed, tainted
+//	open.go     a task is opened; tend.go  seen alive, paused, resumed, tainted
 //	seal.go     Sealer: what keeps revocation handles unreadable at rest
 //	record.go   audit entries, and writing them
 //	secrets.go  the operator's secrets, which drivers use
@@ -31,8 +31,8 @@
 //	5  escalate.go        ask: a grant given before, a cool-down, or a new request
 //	                      on the facts of facts.go; poll.go redeems it, decide.go
 //	                      takes people's verdicts
-//	6  token.go frame     what may be issued at most: one function for I4 and I5
-//	7  token.go mint      sign, make durable, make live, then answer (I1)
+//	6  issue.go frame     what may be issued at most: one function for I4 and I5
+//	7  issue.go mint      sign, make durable, make live, then answer (I1)
 //
 // # A mint at a third party
 //
@@ -41,7 +41,7 @@
 //
 //	a  upstream.go enter  a place at the provider: its rate, its bound, a fair share
 //	b  intend             the intent is durable, and a claim of this process on it
-//	c  token.go enliven   the ledger takes the lease: caps, task open, not paused
+//	c  issue.go enliven   the ledger takes the lease: caps, task open, not paused
 //	d  call               the driver mints; save makes a handle durable on the way
 //	e  outcome            handle sealed, lease live on the record
 //	f                     the ledger is asked once more; then the answer

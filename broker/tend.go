@@ -1,0 +1,150 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"ebb/attest/jose"
+	"ebb/broker/audit"
+)
+
+// Beat is a runner's sign of life. It needs no journal: a runner that is alive must
+// not lose its tasks because the journal is not.
+func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, error) {
+	t, err := b.mineSoon(ctx, who, false, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	if t.State == TaskClosed {
+		return Task{}, closedError()
+	}
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Due: t.due(b.now())})
+	return live.Task, ledgerError(err)
+}
+
+// PauseTask stops minting; live tokens stay.
+func (b *Broker) PauseTask(ctx context.Context, who Principal, taskID, reason string) (Task, error) {
+	return b.move(ctx, who, taskID, TaskPaused, reason)
+}
+
+// ResumeTask lets a paused task mint again. What an operator paused stays paused
+// until an operator resumes it: the runner may be what the pause is about.
+func (b *Broker) ResumeTask(ctx context.Context, who Principal, taskID string) (Task, error) {
+	return b.move(ctx, who, taskID, TaskOpen, "")
+}
+
+func (b *Broker) move(ctx context.Context, who Principal, taskID string, to TaskState, reason string) (Task, error) {
+	t, err := b.mine(ctx, who, false, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	if utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
+		return Task{}, E(Invalid, "reason must be at most 500 printable characters.", nil)
+	}
+	if t.State == TaskClosed {
+		return Task{}, closedError()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := b.setPaused(ctx, who, t, to, reason); err != nil {
+		return Task{}, err
+	}
+	t.State, t.Reason, t.PausedBy, t.PausedAs = to, reason, "", ""
+	if to == TaskPaused {
+		t.PausedBy, t.PausedAs = who.ID, rankOf(who)
+	}
+	return t, nil
+}
+
+// rankOf is the role that lets who pause and resume a task.
+func rankOf(who Principal) Role {
+	if who.Has(RoleOperator) {
+		return RoleOperator
+	}
+	return RoleRunner
+}
+
+// setPaused makes a pause true in the ledger first and a resume on the record
+// first, and then looks again, so that of a pause and a resume at the same moment
+// the record and the ledger never disagree on the open side.
+func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, to TaskState, reason string) error {
+	now := b.now()
+	ledger := func(s TaskState) error {
+		_, _, err := b.cfg.Ledger.SetState(ctx, t.ID, s, now, b.keep(t))
+		return ledgerError(err)
+	}
+	kind := audit.TaskResumed
+	if to == TaskPaused {
+		kind = audit.TaskPaused
+		if err := ledger(to); err != nil {
+			return err
+		}
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{
+		MoveTask: &TaskMove{ID: t.ID, State: to, Reason: reason, By: who.ID, As: rankOf(who), At: now},
+		Entries:  []audit.Entry{b.taskEntry(kind, who.ID, t.ID, map[string]any{"reason": reason, "as": rankOf(who)})},
+	}); err != nil {
+		return taskError(err)
+	}
+	if err := ledger(to); err != nil || to == TaskPaused {
+		return err
+	}
+	again, err := b.taskByID(ctx, t.ID)
+	if err == nil && again.State == TaskPaused {
+		return ledger(TaskPaused)
+	}
+	return err
+}
+
+// TaintTask adds to what a task has read from sources that others write. Policy
+// and approvers see it; nothing takes it away again. Past MaxTaint names it is
+// MoreTaint; the record has them all.
+func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, sources []string) (Task, error) {
+	t, err := b.mine(ctx, who, false, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	if len(sources) == 0 || len(sources) > 16 || slices.ContainsFunc(sources, func(s string) bool { return !labelForm.MatchString(s) }) {
+		return Task{}, E(Invalid, "sources must be 1 to 16 names of a-z A-Z 0-9 . _ / -, such as public-issue-comments.", nil)
+	}
+	if t.State == TaskClosed {
+		return Task{}, closedError()
+	}
+	// In force first, then on the record, whatever the caller does meanwhile: a
+	// taint that policy does not see is worse than one the record lacks.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	// What a delegate has read comes back to who delegated to it.
+	tree := append([]string{taskID}, t.Ancestors...)
+	if err := b.taintAll(ctx, tree, sources); err != nil {
+		return Task{}, err
+	}
+	var es []audit.Entry
+	for _, id := range tree {
+		es = append(es, b.taskEntry(audit.TaskTainted, who.ID, id, taint{sources}))
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: es}); err != nil {
+		return Task{}, unavailable(err)
+	}
+	if err := b.taintAll(ctx, tree[1:], sources); err != nil { // once more, as in tryClose
+		return Task{}, err
+	}
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources})
+	return live.Task, ledgerError(err)
+}
+
+func (b *Broker) taintAll(ctx context.Context, taskIDs, sources []string) error {
+	for _, id := range taskIDs {
+		if _, err := b.cfg.Ledger.Touch(ctx, id, Touch{Taint: sources}); err != nil {
+			return ledgerError(err)
+		}
+	}
+	return nil
+}
+
+// taint is the data of an audit.TaskTainted entry; a refill reads it back.
+type taint struct {
+	Sources []string `json:"sources"`
+}

@@ -88,11 +88,6 @@ type child struct {
 func (e *child) open(t *testing.T, d provider.Driver) {
 	t.Helper()
 	e.clock = brokertest.RealClock(e.Ahead)
-	if e.Fast > 1 {
-		stop := make(chan struct{})
-		t.Cleanup(func() { close(stop) })
-		go e.hurry(stop)
-	}
 	db, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: e.Journal, Now: e.clock.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -129,18 +124,28 @@ func (e *child) open(t *testing.T, d provider.Driver) {
 	})
 }
 
-// hurry lets the child's clock run ahead, for providers that take their time.
-func (e *child) hurry(stop <-chan struct{}) {
-	t := time.NewTicker(50 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-t.C:
-			e.clock.Add(50 * time.Millisecond * time.Duration(e.Fast-1))
-		}
+// hurry lets the child's clock run ahead from now on, for providers that take their
+// time. A mint has all of it.
+func (e *child) hurry(t *testing.T) {
+	t.Helper()
+	if e.Fast <= 1 {
+		return
 	}
+	const tick = 50 * time.Millisecond
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	go func() {
+		t := time.NewTicker(tick)
+		defer t.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-t.C:
+				e.clock.Add(tick * time.Duration(e.Fast-1))
+			}
+		}
+	}()
 }
 
 // work mints, and completes the task or revokes the credential.
@@ -159,6 +164,7 @@ func (e *child) work(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(e.Dir, handedFile), []byte(tok.LeaseID+"\n"), 0o600); err != nil { // it left
 		t.Fatal(err)
 	}
+	e.hurry(t)
 	if e.Revoke {
 		e.arm()
 		if _, err := e.env.Broker.RevokeLease(t.Context(), e.env.Principals[brokertest.Runner], tok.LeaseID, ""); err != nil {
@@ -177,6 +183,7 @@ func (e *child) work(t *testing.T) {
 // owed and the provider was searched.
 func (e *child) recover(t *testing.T) {
 	t.Helper()
+	e.hurry(t)
 	open, err := e.db.Tasks(t.Context(), broker.TaskFilter{Open: true})
 	if err != nil {
 		t.Fatal(err)

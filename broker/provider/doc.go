@@ -2,10 +2,12 @@
 // credential: a grant goes in, a credential comes out.
 //
 //	provider.go  Driver (Check, Mint, Revoke, Traits), Grant, Credential, Target, and
-//	             the optional capabilities Injector, Prober, Lister, Runner and Checker
+//	             the optional capabilities Injector, Prober, Lister, Runner, Checker and
+//	             Certifier
 //	errors.go    what Mint and Check may say: unsupported, refused, busy
 //	options.go   the config part of a provider, and files that hold secrets
 //	http.go      a client for APIs: no redirect, in time, no half answers; certificate authorities
+//	grants.go    scopes that the configuration names one by one
 //	name.go      the name of a lease's object at a provider
 //	safe.go      Safe: secrets of the operator that outlive the process
 //	secret.go    Secret: a credential that cannot be printed by accident

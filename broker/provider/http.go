@@ -102,6 +102,16 @@ func ReadBody(r *http.Response, limit int64) ([]byte, error) {
 // absurd value must not park a lease for good.
 const maxWait = time.Hour
 
+// Busy is the error of an answer that limits the rate: as long as it says, else as
+// long as otherwise.
+func Busy(h http.Header, now time.Time, otherwise time.Duration, cause error) error {
+	after, told := RetryAfter(h, now)
+	if !told {
+		after = otherwise
+	}
+	return &BusyError{After: after, Cause: cause}
+}
+
 // RetryAfter reads the header of RFC 9110 section 10.2.3, in seconds or as a date,
 // and bounds it to 1 s .. 1 h. ok is false without a usable one.
 func RetryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -26,6 +27,9 @@ func openFile(name string) (*os.File, error) {
 	return f, nil
 }
 
+// maxInput is above any token, query or key that is read whole.
+const maxInput = 64 << 10
+
 // input reads a small text that the user named, without the white space around it;
 // - is standard input.
 func (c *cli) input(name string, limit int64) (string, error) {
@@ -39,8 +43,11 @@ func (c *cli) input(name string, limit int64) (string, error) {
 		in = f
 	}
 	text, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		return "", usage("the input is larger than any that is expected", "name the right file")
+	if err != nil {
+		return "", fail(err.Error(), "name a readable file")
 	}
-	return strings.TrimSpace(string(text)), err
+	if int64(len(text)) > limit {
+		return "", usage(fmt.Sprintf("the input is larger than %d KiB", limit>>10), "it is not what was meant: name the right file")
+	}
+	return strings.TrimSpace(string(text)), nil
 }

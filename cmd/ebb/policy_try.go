@@ -51,7 +51,7 @@ func (f *queryFlags) add(cmd *cobra.Command) {
 
 func (f *queryFlags) query(c *cli) (policy.Query, error) {
 	if f.file != "" {
-		text, err := c.readInput(f.file)
+		text, err := c.input(f.file, maxInput)
 		if err != nil {
 			return policy.Query{}, err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -123,7 +122,7 @@ func (c *cli) publicLine(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := c.readInput(path)
+	text, err := c.input(path, maxInput)
 	if err != nil {
 		return "", err
 	}
@@ -213,39 +212,18 @@ func (c *cli) enrol(cmd *cobra.Command, s *client.Sandbox, t *tokenFlags, ticket
 		if t.task == "" {
 			return client.Enrolment{}, usage("evidence needs a task", "name it with --task or EBB_TASK_ID")
 		}
-		text, err := c.readInput(t.evidence)
+		text, err := c.input(t.evidence, maxInput)
 		if err != nil {
 			return client.Enrolment{}, err
 		}
 		return s.EnrolEvidence(cmd.Context(), t.task, t.attestor, text)
 	}
 	if ticket == "-" {
-		text, err := c.readInput("-")
+		text, err := c.input("-", maxInput)
 		if err != nil {
 			return client.Enrolment{}, err
 		}
 		ticket = text
 	}
 	return s.Enrol(cmd.Context(), provider.NewSecret(ticket))
-}
-
-// readInput reads a small file, or standard input for "-".
-func (c *cli) readInput(name string) (string, error) {
-	in := c.stdin
-	if name != "-" {
-		f, err := openFile(name)
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		in = f
-	}
-	b, err := io.ReadAll(io.LimitReader(in, 64<<10+1))
-	if err != nil {
-		return "", fail(err.Error(), "check the file")
-	}
-	if len(b) > 64<<10 {
-		return "", usage("the input is larger than 64 KiB", "it is not what was meant")
-	}
-	return strings.TrimSpace(string(b)), nil
 }

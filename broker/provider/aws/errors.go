@@ -37,11 +37,7 @@ func busy(err error, now time.Time) error {
 	if !ok || !r.Throttled() {
 		return nil
 	}
-	after, told := provider.RetryAfter(r.Header, now)
-	if !told {
-		after = defaultPause
-	}
-	return &provider.BusyError{After: after, Cause: err}
+	return provider.Busy(r.Header, now, defaultPause, err)
 }
 
 // Sentences for refusals, by AWS's code; RGW's and MinIO's statuses below.

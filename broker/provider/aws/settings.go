@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"regexp"
 	"time"
 
 	"ebb/broker/awsapi"
+	"ebb/broker/provider"
 )
 
 // Flavors: who answers.
@@ -87,13 +87,9 @@ func (c Config) connection(s *settings, ps *problems) {
 	if (c.AccessKeyFile == "") != (c.SecretKeyFile == "") {
 		ps.add("access_key_file and secret_key_file: set both or neither")
 	}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			ps.add("ca_file: %w", err)
-		} else if s.roots = x509.NewCertPool(); !s.roots.AppendCertsFromPEM(pem) {
-			ps.add("ca_file: %s holds no PEM certificate", c.CAFile)
-		}
+	var err error
+	if s.roots, err = provider.Roots(c.CAFile); err != nil {
+		ps.add("ca_file: %w", err)
 	}
 	s.timeout = span(ps, "timeout", c.Timeout, defaultCall, 100*time.Millisecond, time.Minute)
 }

@@ -115,9 +115,5 @@ func judge(answer *http.Response, text []byte, now time.Time) error {
 	if e.Code != http.StatusTooManyRequests {
 		return e
 	}
-	after, ok := provider.RetryAfter(answer.Header, now)
-	if !ok {
-		after = time.Second
-	}
-	return &provider.BusyError{After: after, Cause: e}
+	return provider.Busy(answer.Header, now, time.Second, e)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ebb/broker/provider"
 	"ebb/scopes"
 )
 
@@ -25,7 +26,7 @@ type Config struct {
 	Buckets map[string]Bucket `json:"buckets,omitempty"`
 	// Grants maps other resources to their actions. Such a token is not narrowed:
 	// it may do all that its account may, within its OAuth scopes.
-	Grants map[string]map[string]Account `json:"grants,omitempty"`
+	Grants provider.Grants[Account] `json:"grants,omitempty"`
 	// MaxLifetime of a token: 1m to 12h, whole seconds; "" = 1h, which is what Google
 	// allows without an organization policy.
 	MaxLifetime string `json:"max_lifetime,omitempty"`
@@ -64,7 +65,6 @@ type Endpoints struct {
 }
 
 var (
-	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
 	// One segment of a path: an address, or the numeric id.
 	accountForm = regexp.MustCompile(`^([0-9]{5,32}|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?@[a-z0-9.-]{1,128}\.gserviceaccount\.com)$`)
 	bucketForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
@@ -115,7 +115,7 @@ func (c *Config) checkBuckets(name string, bad func(string, ...any)) {
 			bad("%s.actions: name at least one action and its role", at)
 		}
 		for _, action := range slices.Sorted(maps.Keys(b.Actions)) {
-			if !actionForm.MatchString(action) {
+			if !provider.ValidAction(action) {
 				bad("%s.actions: %q is not an action", at, action)
 			}
 			if role := b.Actions[action].Role; !roleForm.MatchString(role) {
@@ -127,29 +127,19 @@ func (c *Config) checkBuckets(name string, bad func(string, ...any)) {
 
 func (c *Config) checkGrants(name string, bad func(string, ...any)) {
 	for _, res := range slices.Sorted(maps.Keys(c.Grants)) {
-		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
-			bad("grants: %q cannot be the resource of a scope", res)
-		}
 		first, _, _ := strings.Cut(res, "/")
 		if _, both := c.Buckets[first]; both {
 			bad("grants.%s: %q is a bucket, and its tokens are narrowed", res, first)
 		}
-		if len(c.Grants[res]) == 0 {
-			bad("grants.%s: name at least one action", res)
-		}
-		for _, action := range slices.Sorted(maps.Keys(c.Grants[res])) {
-			at, a := fmt.Sprintf("grants.%s.%s", res, action), c.Grants[res][action]
-			if !actionForm.MatchString(action) {
-				bad("%s: it is not an action", at)
-			}
-			if !accountForm.MatchString(a.ServiceAccount) {
-				bad("%s.service_account: %q is not the address of a service account", at, a.ServiceAccount)
-			}
-			if len(a.Scopes) == 0 || len(a.Scopes) > maxOAuthScopes || slices.ContainsFunc(a.Scopes, func(s string) bool { return !oauthForm.MatchString(s) }) {
-				bad("%s.scopes: name 1 to %d OAuth scopes, such as https://www.googleapis.com/auth/bigquery.readonly", at, maxOAuthScopes)
-			}
-		}
 	}
+	c.Grants.Check(name, bad, func(at string, a Account) {
+		if !accountForm.MatchString(a.ServiceAccount) {
+			bad("%s.service_account: %q is not the address of a service account", at, a.ServiceAccount)
+		}
+		if len(a.Scopes) == 0 || len(a.Scopes) > maxOAuthScopes || slices.ContainsFunc(a.Scopes, func(s string) bool { return !oauthForm.MatchString(s) }) {
+			bad("%s.scopes: name 1 to %d OAuth scopes, such as https://www.googleapis.com/auth/bigquery.readonly", at, maxOAuthScopes)
+		}
+	})
 }
 
 func (e *Endpoints) check(bad func(string, ...any)) {

@@ -31,7 +31,7 @@ func (d *Driver) plan(s scopes.Set) (plan, error) {
 	p := plan{scopes: []string{cloudPlatform}}
 	var rules []rule
 	for _, sc := range s.Scopes() {
-		if a, ok := d.cfg.Grants[sc.Resource()][sc.Action()]; ok && !sc.IsPattern() {
+		if a, ok := d.cfg.Grants.Of(sc); ok {
 			if s.Len() > 1 {
 				return unsupported("%s cannot be in one token with others", sc)
 			}

@@ -1,13 +1,11 @@
 package github
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -187,24 +185,11 @@ func (c *Config) checkRepositories(bad func(string, ...any)) {
 	}
 }
 
-// roots reads the authorities to trust; nil = those of the system.
-func (c *Config) roots() (*x509.CertPool, error) {
-	if c.CAFile == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(c.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("ca_file: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ca_file: %s holds no certificate in PEM", c.CAFile)
-	}
-	return pool, nil
-}
-
 // client is how the API is called.
 func (c *Config) client() (provider.HTTP, error) {
-	roots, err := c.roots()
+	roots, err := provider.Roots(c.CAFile)
+	if err != nil {
+		err = fmt.Errorf("ca_file: %w", err)
+	}
 	return provider.HTTP{Roots: roots, Timeout: time.Duration(c.TimeoutSeconds) * time.Second}, err
 }

@@ -161,9 +161,5 @@ func (a *api) judge(answer *http.Response, text []byte, login string) error {
 	if e.Code != http.StatusTooManyRequests {
 		return e
 	}
-	after, ok := provider.RetryAfter(answer.Header, a.now())
-	if !ok {
-		after = time.Second
-	}
-	return &provider.BusyError{After: after, Cause: e}
+	return provider.Busy(answer.Header, a.now(), time.Second, e)
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"ebb/broker/provider"
-	"ebb/scopes"
 )
 
 // Config is the config part of a provider of this kind.
@@ -31,7 +30,7 @@ type Config struct {
 	KeyFile         string `json:"key_file,omitempty"`
 	// Grants maps the resource of a scope to its actions:
 	// {shop: {deploy: {namespace: agents, service_account: shop-deployer}}}.
-	Grants map[string]map[string]Account `json:"grants"`
+	Grants provider.Grants[Account] `json:"grants"`
 	// Timeout of one call; 0 = 10 s.
 	Timeout time.Duration `json:"-"`
 }
@@ -47,7 +46,6 @@ type Account struct {
 const maxAudiences = 8
 
 var (
-	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
 	// DNS label and subdomain of RFC 1123, as the API server checks names.
 	labelForm     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	subdomainForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
@@ -81,21 +79,7 @@ func (c Config) check(name string) error {
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its actions and their service accounts")
 	}
-	for _, res := range slices.Sorted(maps.Keys(c.Grants)) {
-		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
-			bad("grants: %q cannot be the resource of a scope", res)
-		}
-		if len(c.Grants[res]) == 0 {
-			bad("grants.%s: name at least one action", res)
-		}
-		for _, action := range slices.Sorted(maps.Keys(c.Grants[res])) {
-			at := fmt.Sprintf("grants.%s.%s", res, action)
-			if !actionForm.MatchString(action) {
-				bad("%s: it is not an action", at)
-			}
-			c.Grants[res][action].check(at, bad)
-		}
-	}
+	c.Grants.Check(name, bad, func(at string, a Account) { a.check(at, bad) })
 	return errors.Join(errs...)
 }
 

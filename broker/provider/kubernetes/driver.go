@@ -72,20 +72,8 @@ func (d *Driver) Traits() provider.Traits {
 
 // Check accepts exactly one configured scope: a token is of one service account.
 func (d *Driver) Check(s scopes.Set) error {
-	_, err := d.account(s)
+	_, err := d.cfg.Grants.One(s)
 	return err
-}
-
-func (d *Driver) account(s scopes.Set) (Account, error) {
-	if s.Len() != 1 {
-		return Account{}, fmt.Errorf("%w: a credential is for exactly one scope", provider.ErrUnsupported)
-	}
-	sc := s.Scopes()[0]
-	a, known := d.cfg.Grants[sc.Resource()][sc.Action()]
-	if !known || sc.IsPattern() {
-		return Account{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, sc)
-	}
-	return a, nil
 }
 
 // handle is where the Secret of a lease is, and which one of that name it is.
@@ -102,7 +90,7 @@ func (h handle) secret() (provider.Secret, error) {
 // Mint makes the Secret, and then a token that hangs on it. What failed halfway is
 // taken back at once; if that fails, too, the broker finds the Secret by its name.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
-	acc, err := d.account(g.Scopes)
+	acc, err := d.cfg.Grants.One(g.Scopes)
 	if err != nil {
 		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
 	}

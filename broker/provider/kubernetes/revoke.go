@@ -19,7 +19,7 @@ func (d *Driver) of(t provider.Target) (name string, h handle, err error) {
 		return "", h, errors.New("kubernetes: the target is no lease of this installation")
 	}
 	if t.Handle.Empty() {
-		acc, err := d.account(t.Scopes)
+		acc, err := d.cfg.Grants.One(t.Scopes)
 		if err != nil {
 			return "", h, fmt.Errorf("kubernetes: the namespace of Secret %s is not known: put its grant back, or delete it by hand and confirm: %w", name, err)
 		}

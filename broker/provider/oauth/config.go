@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"ebb/broker/provider"
 	"ebb/scopes"
 )
 
@@ -53,8 +54,7 @@ const (
 )
 
 var (
-	nameForm   = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
-	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
+	nameForm = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
 	// scopeForm is RFC 6749 section 3.3.
 	scopeForm = regexp.MustCompile(`^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$`)
 )
@@ -104,7 +104,7 @@ func (c Config) check(name string) error {
 			bad("grants.%s.actions: name at least one", res)
 		}
 		for _, a := range slices.Sorted(maps.Keys(g.Actions)) {
-			if !actionForm.MatchString(a) || !scopeForm.MatchString(g.Actions[a]) {
+			if !provider.ValidAction(a) || !scopeForm.MatchString(g.Actions[a]) {
 				bad("grants.%s.actions.%s: it needs an action and OAuth scopes", res, a)
 			}
 		}

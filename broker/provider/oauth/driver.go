@@ -2,12 +2,10 @@ package oauth
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -57,18 +55,11 @@ func New(name string, c Config, safe provider.Safe, now func() time.Time) (provi
 	if now == nil {
 		now = time.Now
 	}
-	h := provider.HTTP{}
-	if c.CAFile != "" {
-		text, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		h.Roots = x509.NewCertPool()
-		if !h.Roots.AppendCertsFromPEM(text) {
-			return nil, errors.New("ca_file: it holds no certificate")
-		}
+	roots, err := provider.Roots(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
 	}
-	d := &Driver{cfg: c, safe: safe, http: h.Client(), now: now}
+	d := &Driver{cfg: c, safe: safe, http: provider.HTTP{Roots: roots}.Client(), now: now}
 	if c.IntrospectionEndpoint != "" {
 		return prober{d}, nil
 	}

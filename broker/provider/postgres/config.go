@@ -47,7 +47,6 @@ var (
 	// A database is one segment of a scope; a role is any identifier that needs no
 	// escape but quotes.
 	databaseForm = regexp.MustCompile(`^[A-Za-z0-9._~@+=,-]{1,63}$`)
-	actionForm   = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
 	roleForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$ .@-]{0,62}$`)
 )
 
@@ -66,7 +65,7 @@ func (c Config) check() error {
 			bad("databases.%s: name at least one action and its group role", db)
 		}
 		for _, action := range slices.Sorted(maps.Keys(c.Databases[db])) {
-			if !actionForm.MatchString(action) {
+			if !provider.ValidAction(action) {
 				bad("databases.%s: %q is not an action", db, action)
 			}
 			if role := c.Databases[db][action]; !roleForm.MatchString(role) || reserved(role) {

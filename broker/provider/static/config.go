@@ -3,14 +3,12 @@ package static
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
+	"ebb/broker/provider"
 	"ebb/broker/safe"
 	"ebb/broker/vaultapi"
-	"ebb/scopes"
 )
 
 // Config is the config part of a provider of this kind.
@@ -25,7 +23,7 @@ type Config struct {
 	Inject Place `json:"inject"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
-	Grants map[string]map[string]Rule `json:"grants"`
+	Grants provider.Grants[Rule] `json:"grants"`
 }
 
 // KV is a secret in version 2 of Vault's KV engine.
@@ -41,9 +39,8 @@ const maxHosts = 16
 var (
 	// hostForm is a DNS name in lower-case LDH form (names of other scripts as xn--),
 	// without a dot at its end, and perhaps a port.
-	hostForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[1-9][0-9]{0,4})?$`)
-	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
-	fieldForm  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+	hostForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[1-9][0-9]{0,4})?$`)
+	fieldForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 )
 
 // check reports all problems at once; name is the provider's.
@@ -78,21 +75,7 @@ func (c *Config) check(name string) error {
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its actions and their requests")
 	}
-	for _, res := range slices.Sorted(maps.Keys(c.Grants)) {
-		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
-			bad("grants: %q cannot be the resource of a scope", res)
-		}
-		if len(c.Grants[res]) == 0 {
-			bad("grants.%s: name at least one action", res)
-		}
-		for _, action := range slices.Sorted(maps.Keys(c.Grants[res])) {
-			at := fmt.Sprintf("grants.%s.%s", res, action)
-			if !actionForm.MatchString(action) {
-				bad("%s: it is not an action", at)
-			}
-			c.Grants[res][action].check(at, bad)
-		}
-	}
+	c.Grants.Check(name, bad, func(at string, r Rule) { r.check(at, bad) })
 	return errors.Join(errs...)
 }
 

@@ -67,16 +67,11 @@ func (d *Driver) Check(s scopes.Set) error {
 		return fmt.Errorf("%w: there is no scope", provider.ErrUnsupported)
 	}
 	for _, sc := range s.Scopes() {
-		if _, known := d.rule(sc); !known {
+		if _, known := d.cfg.Grants.Of(sc); !known {
 			return fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, sc)
 		}
 	}
 	return nil
-}
-
-func (d *Driver) rule(s scopes.Scope) (Rule, bool) {
-	r, known := d.cfg.Grants[s.Resource()][s.Action()]
-	return r, known && !s.IsPattern()
 }
 
 // fit reads the secret, and looks whether it can go where it has to.

@@ -27,7 +27,7 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 		return err
 	}
 	if !slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
-		rule, known := d.rule(s)
+		rule, known := d.cfg.Grants.Of(s)
 		return known && rule.covers(r.Method, path)
 	}) {
 		return elsewhere("its method and path are not those of the lease's scopes")

@@ -3,12 +3,11 @@ package vault
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 
+	"ebb/broker/provider"
 	"ebb/broker/vaultapi"
-	"ebb/scopes"
 )
 
 // Config is the config part of a provider of this kind.
@@ -19,7 +18,7 @@ type Config struct {
 	TokenRole string `json:"token_role"`
 	// Grants maps the resource of a scope to its actions:
 	// {orders: {read: {path: database/creds/orders-ro, policies: [orders-ro]}}}.
-	Grants map[string]map[string]Path `json:"grants"`
+	Grants provider.Grants[Path] `json:"grants"`
 }
 
 // Path is where a credential is made.
@@ -31,8 +30,7 @@ type Path struct {
 }
 
 var (
-	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
-	roleForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+	roleForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 )
 
 // check reports all problems at once; name is the provider's.
@@ -45,28 +43,16 @@ func (c Config) check(name string) error {
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its actions and their paths")
 	}
-	for _, res := range slices.Sorted(maps.Keys(c.Grants)) {
-		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
-			bad("grants: %q cannot be the resource of a scope", res)
+	c.Grants.Check(name, bad, func(at string, p Path) {
+		if !vaultapi.ValidPath(p.Path) {
+			bad("%s.path: %q is not a path of an engine", at, p.Path)
 		}
-		if len(c.Grants[res]) == 0 {
-			bad("grants.%s: name at least one action", res)
+		if len(p.Policies) == 0 || slices.ContainsFunc(p.Policies, func(s string) bool { return !roleForm.MatchString(s) || s == "root" || s == "default" }) {
+			bad("%s.policies: name the policies that may read the path, and neither root nor default", at)
 		}
-		for _, action := range slices.Sorted(maps.Keys(c.Grants[res])) {
-			at, p := fmt.Sprintf("grants.%s.%s", res, action), c.Grants[res][action]
-			if !actionForm.MatchString(action) {
-				bad("%s: it is not an action", at)
-			}
-			if !vaultapi.ValidPath(p.Path) {
-				bad("%s.path: %q is not a path of an engine", at, p.Path)
-			}
-			if len(p.Policies) == 0 || slices.ContainsFunc(p.Policies, func(s string) bool { return !roleForm.MatchString(s) || s == "root" || s == "default" }) {
-				bad("%s.policies: name the policies that may read the path, and neither root nor default", at)
-			}
-			if len(p.Params) > 0 && !p.Write {
-				bad("%s.params: they are sent only with write: true", at)
-			}
+		if len(p.Params) > 0 && !p.Write {
+			bad("%s.params: they are sent only with write: true", at)
 		}
-	}
+	})
 	return errors.Join(errs...)
 }

@@ -58,20 +58,8 @@ func (d *Driver) Traits() provider.Traits {
 
 // Check accepts exactly one configured scope: one path makes one credential.
 func (d *Driver) Check(s scopes.Set) error {
-	_, err := d.path(s)
+	_, err := d.cfg.Grants.One(s)
 	return err
-}
-
-func (d *Driver) path(s scopes.Set) (Path, error) {
-	if s.Len() != 1 {
-		return Path{}, fmt.Errorf("%w: a credential is for exactly one scope", provider.ErrUnsupported)
-	}
-	sc := s.Scopes()[0]
-	p, known := d.cfg.Grants[sc.Resource()][sc.Action()]
-	if !known || sc.IsPattern() {
-		return Path{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, sc)
-	}
-	return p, nil
 }
 
 // handle is what Revoke needs: the token that everything hangs on, and the lease
@@ -88,7 +76,7 @@ func (h handle) secret() (provider.Secret, error) {
 
 // Mint makes the lease's token, saves its accessor, and asks the engine with it.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
-	p, err := d.path(g.Scopes)
+	p, err := d.cfg.Grants.One(g.Scopes)
 	if err != nil {
 		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
 	}

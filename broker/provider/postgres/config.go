@@ -29,8 +29,9 @@ type Config struct {
 	// Databases maps a database to its actions, and an action to the NOLOGIN group
 	// role that may do it: {orders: {read: orders_ro, write: orders_rw}}.
 	Databases map[string]map[string]string `json:"databases"`
-	// Owner is the role that objects go to which a lease's role created; "" = they
-	// are dropped with it.
+	// Owner is the role that tables and sequences go to which a lease's role created;
+	// "" = they are dropped with it, as is all else. It is none of the group roles, or
+	// leases would own what others left.
 	Owner string `json:"owner,omitempty"`
 	// Connections bounds the open sessions of one lease; 0 = 4.
 	Connections int `json:"connections,omitempty"`
@@ -75,6 +76,11 @@ func (c Config) check() error {
 	}
 	if c.Owner != "" && (!roleForm.MatchString(c.Owner) || reserved(c.Owner)) {
 		bad("owner: %q is not the name of a role", c.Owner)
+	}
+	for _, db := range slices.Sorted(maps.Keys(c.Databases)) {
+		if slices.Contains(slices.Collect(maps.Values(c.Databases[db])), c.Owner) {
+			bad("owner: %q is a group role of databases.%s: its members would own what other leases left; name a NOLOGIN role of its own", c.Owner, db)
+		}
 	}
 	if c.Connections < 0 || c.Connections > maxConnections {
 		bad("connections: must be 1 to %d", maxConnections)

@@ -31,6 +31,7 @@ type bed struct {
 	db    string
 	ro    string // group role that may read table t
 	rw    string // group role that may also write it, and create tables
+	kept  string // role for what leases leave
 	cfg   postgres.Config
 }
 
@@ -43,12 +44,12 @@ func newBed(t *testing.T) bed {
 	}
 	b.db = strings.TrimPrefix(u.Path, "/")
 	suffix := strings.TrimPrefix(b.db, "ebb_test_")
-	b.ro, b.rw = "ro_"+suffix, "rw_"+suffix
+	b.ro, b.rw, b.kept = "ro_"+suffix, "rw_"+suffix, "kept_"+suffix
 	me := "broker_" + suffix
 	for _, s := range []string{
-		"CREATE ROLE " + b.ro + " NOLOGIN", "CREATE ROLE " + b.rw + " NOLOGIN",
+		"CREATE ROLE " + b.ro + " NOLOGIN", "CREATE ROLE " + b.rw + " NOLOGIN", "CREATE ROLE " + b.kept + " NOLOGIN",
 		"CREATE ROLE " + me + " LOGIN CREATEROLE PASSWORD 'broker-pw'",
-		"GRANT pg_signal_backend TO " + me, "GRANT " + b.ro + ", " + b.rw + " TO " + me + " WITH ADMIN OPTION",
+		"GRANT pg_signal_backend TO " + me, "GRANT " + b.ro + ", " + b.rw + " TO " + me + " WITH ADMIN OPTION", "GRANT " + b.kept + " TO " + me,
 		"REVOKE CONNECT, TEMPORARY ON DATABASE " + b.db + " FROM PUBLIC",
 		"GRANT CONNECT ON DATABASE " + b.db + " TO " + b.ro + ", " + b.rw + ", " + me,
 		"CREATE TABLE t (id int)", "GRANT SELECT ON t TO " + b.ro, "GRANT SELECT, INSERT ON t TO " + b.rw,
@@ -57,8 +58,8 @@ func newBed(t *testing.T) bed {
 		storetest.PostgresExec(t, b.admin, s)
 	}
 	t.Cleanup(func() {
-		storetest.PostgresExec(t, b.admin, "DROP OWNED BY "+b.ro+", "+b.rw+", "+me)
-		storetest.PostgresExec(t, b.admin, "DROP ROLE "+b.ro+", "+b.rw+", "+me)
+		storetest.PostgresExec(t, b.admin, "DROP OWNED BY "+b.ro+", "+b.rw+", "+b.kept+", "+me)
+		storetest.PostgresExec(t, b.admin, "DROP ROLE "+b.ro+", "+b.rw+", "+b.kept+", "+me)
 	})
 	pw := filepath.Join(t.TempDir(), "pw")
 	if err := os.WriteFile(pw, []byte("broker-pw\n"), 0o600); err != nil {
@@ -266,7 +267,7 @@ func TestRevokeOfARoleThatOwnsThings(t *testing.T) {
 	for _, owner := range []bool{false, true} {
 		b := newBed(t)
 		if owner {
-			b.cfg.Owner = b.rw
+			b.cfg.Owner = b.kept
 		}
 		d := b.driver(t)
 		g, c, doc := b.mint(t, d, "write")
@@ -373,6 +374,13 @@ func TestSetupIsJudged(t *testing.T) {
 			t.Errorf("group role %s: %q", role, got)
 		}
 	}
+	for role, want := range map[string]string{"nobody_here": "does not exist", b.kept: "", mighty: "may not give tables", strings.Replace(b.ro, "ro_", "broker_", 1): "broker's own"} {
+		c := b.cfg
+		c.Owner = role
+		if got := fatal(c); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("owner %s: %q", role, got)
+		}
+	}
 	g := b.grant("read")
 	d, err := postgres.New(with("nobody_here"), nil)
 	if err != nil {
@@ -420,6 +428,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"own role":          func(c *postgres.Config) { c.Databases["orders"]["read"] = "pg_write_all_data" },
 		"public":            func(c *postgres.Config) { c.Databases["orders"]["read"] = "public" },
 		"owner":             func(c *postgres.Config) { c.Owner = "pg_monitor" },
+		"owner is a group":  func(c *postgres.Config) { c.Owner = "orders_ro" },
 		"connections":       func(c *postgres.Config) { c.Connections = -1 },
 		"sslmode":           func(c *postgres.Config) { c.SSLMode = "prefer" },
 		"address":           func(c *postgres.Config) { c.Address = "db.test" },

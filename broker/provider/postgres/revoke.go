@@ -121,49 +121,6 @@ func (d *Driver) terminate(ctx context.Context, oid uint32) error {
 	}
 }
 
-// disown takes away what the role owns or was granted, in every database where
-// there is something: objects go to the configured owner, or are dropped.
-func (d *Driver) disown(ctx context.Context, role string, oid uint32) error {
-	rows, err := d.pool.Query(ctx, `SELECT DISTINCT coalesce(d.datname, pg_catalog.current_database()) FROM pg_catalog.pg_shdepend s
-		LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid
-		WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass AND s.refobjid = $1 AND (s.dbid = 0 OR d.datallowconn)`, oid)
-	if err != nil {
-		return fmt.Errorf("postgres: looking for objects of a role: %w", err)
-	}
-	databases, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("postgres: looking for objects of a role: %w", err)
-	}
-	for _, db := range databases {
-		if err := d.disownIn(ctx, db, role); err != nil {
-			return fmt.Errorf("postgres: taking back objects in database %q: %w", db, err)
-		}
-	}
-	return nil
-}
-
-func (d *Driver) disownIn(ctx context.Context, database, role string) error {
-	c := d.pool.Config().ConnConfig.Copy()
-	c.Database = database
-	conn, err := pgx.ConnectConfig(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is lost with it
-	// Only a member may dispose of a role's objects; a superuser is one anyway, and
-	// on a server of PostgreSQL 16 the creator may make itself one.
-	if _, err := conn.Exec(ctx, "GRANT "+quote(role)+" TO CURRENT_USER"); err != nil {
-		return err
-	}
-	if d.cfg.Owner != "" {
-		if _, err := conn.Exec(ctx, "REASSIGN OWNED BY "+quote(role)+" TO "+quote(d.cfg.Owner)); err != nil {
-			return err
-		}
-	}
-	_, err = conn.Exec(ctx, "DROP OWNED BY "+quote(role)+" CASCADE")
-	return err
-}
-
 // Probe implements provider.Prober: the server is asked whether the role could log
 // in or has a session.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {

@@ -46,6 +46,7 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	if super {
 		out = append(out, provider.Finding{What: "The broker's role is a superuser.", Remedy: "Give it CREATEROLE, pg_signal_backend and ADMIN on the group roles instead."})
 	}
+	out = append(out, d.checkOwner(ctx, me)...)
 	return append(append(out, d.checkGroups(ctx, me, super || version < 160000)...), d.checkPublic(ctx)...)
 }
 
@@ -90,6 +91,33 @@ func (d *Driver) checkGroups(ctx context.Context, me string, mayGrant bool) []pr
 		}
 	}
 	return out
+}
+
+// checkOwner looks at the role that tables go to: without it, or without being a
+// member of it, the broker could not end a role that made some.
+func (d *Driver) checkOwner(ctx context.Context, me string) []provider.Finding {
+	if d.cfg.Owner == "" {
+		return nil
+	}
+	owner := quote(d.cfg.Owner)
+	fatal := func(what, remedy string) []provider.Finding {
+		return []provider.Finding{{Fatal: true, What: what, Remedy: remedy}}
+	}
+	var mighty, member bool
+	err := d.pool.QueryRow(ctx, `SELECT o.rolname = $2 OR o.rolsuper OR o.rolcreaterole OR o.rolcreatedb OR o.rolreplication OR o.rolbypassrls,
+		pg_catalog.pg_has_role($2, o.oid, 'USAGE') FROM pg_catalog.pg_roles o WHERE o.rolname = $1`, d.cfg.Owner, me).Scan(&mighty, &member)
+	switch {
+	case err == pgx.ErrNoRows: //nolint:errorlint // pgx returns it bare from Scan
+		return fatal("The role "+owner+" of owner does not exist.", "CREATE ROLE "+owner+" NOLOGIN; GRANT "+owner+" TO "+quote(me)+";")
+	case err != nil:
+		d.log.WarnContext(ctx, "the role of owner could not be looked at", "role", d.cfg.Owner, "error", err)
+		return fatal("The role "+owner+" of owner could not be looked at.", "The broker's log has the cause.")
+	case mighty:
+		return fatal("The role "+owner+" of owner is the broker's own or can do what an administrator can.", "Use a NOLOGIN role that has nothing but what leases leave.")
+	case !member:
+		return fatal("The broker may not give tables to the role "+owner+" of owner.", "GRANT "+owner+" TO "+quote(me)+";")
+	}
+	return nil
 }
 
 // checkPublic finds databases that every role may connect to, whatever its scope

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// bound: the API server remembers for 10 s that a token was good; 10.1 to 10.8 s
+	// bound: the API server remembers for 10 s that a token was good; 10.0 to 10.8 s
 	// were measured from the end of the Secret to the first refusal.
 	bound = 15 * time.Second
 	// floor is the shortest expirationSeconds that the API server accepts.

@@ -37,7 +37,7 @@ func grants() func() provider.Grant {
 			LeaseID: fmt.Sprintf("lse_%032x", n.Add(1)), TaskID: "tsk_1", Sandbox: "sbx_1", Subject: "bo@example.com",
 			Scopes: scopes.MustParseSet("orders:eu/42:read orders:eu/42:write"), Resource: "https://orders.example/",
 			Binding: provider.Binding{JKT: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, IssuedAt: now, ExpiresAt: now.Add(time.Minute),
-			Txn: "txn_1", Actor: &provider.Actor{Subject: "sbx_1"}, Claims: map[string]string{issuer + "/claims/task_id": "tsk_1", "sub": "root"},
+			Txn: "txn_1", Actor: &provider.Actor{Issuer: issuer, Subject: "sbx_1"}, Claims: map[string]string{issuer + "/claims/task_id": "tsk_1", "sub": "root"},
 			Details: true,
 		}
 	}
@@ -98,7 +98,7 @@ func TestClaims(t *testing.T) {
 		t.Errorf("cnf = %q %q %v", jkt, x5t, err)
 	}
 	var act map[string]any
-	if err := got.DecodeClaim("act", &act); err != nil || act["sub"] != "sbx_1" || len(act) != 1 {
+	if err := got.DecodeClaim("act", &act); err != nil || act["sub"] != "sbx_1" || act["iss"] != issuer || len(act) != 2 {
 		t.Errorf("act = %v %v", act, err)
 	}
 	var details []map[string]any

@@ -48,9 +48,13 @@ type Lane interface {
 	// oldest NextAt is first. An error leaves at most claims that end by
 	// themselves.
 	Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]Claimed, error)
-	// Owing sums up what Take could claim now or later, by provider and in the
-	// order of their names: live leases before their expiry are in Held alone.
+	// Owing sums up what Take could claim now or later but for live leases before
+	// their expiry, by provider and in the order of their names; one that nothing is
+	// owed to is left out. It costs what is owed, not what there is.
 	Owing(ctx context.Context, now time.Time) ([]Owing, error)
+	// Held counts by provider what is in no final state, also what is live and owes
+	// nothing yet. It goes through all of it.
+	Held(ctx context.Context) (map[string]int, error)
 	// Sealed returns up to n (1..1000) leases, in the order of their ids and after
 	// the id given ("" = from the first), that are not in a final state and whose
 	// handle was not sealed by this key: rotation seals them again (ResealLease).
@@ -72,7 +76,6 @@ type Owing struct {
 	Revoking int       // live ones after their expiry too
 	Oldest   time.Time // since when the oldest of them is owed: its RevokedAt, or for an intent its IssuedAt
 	NextAt   time.Time // the earliest NextAt among them
-	Held     int       // all that are in no final state, also those that are live and owe nothing yet
 }
 
 // Audit reads the record.

@@ -18,8 +18,7 @@ const (
 	alarming = 5 * time.Minute
 )
 
-// countOwed keeps the numbers of what is owed at providers: for the metrics, and
-// for the bound on how many credentials a provider may have.
+// countOwed keeps the numbers of what is owed at providers.
 func (b *Broker) countOwed(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, countRound)
 	defer cancel()
@@ -29,6 +28,7 @@ func (b *Broker) countOwed(ctx context.Context) {
 		b.cfg.Logger.WarnContext(ctx, "what is owed at providers could not be summed up", "error", err)
 		return
 	}
+	b.countHeld(ctx)
 	byName, behind := map[string]Owing{}, false
 	for _, o := range sums {
 		byName[o.Provider] = o
@@ -40,7 +40,6 @@ func (b *Broker) countOwed(ctx context.Context) {
 	b.behind.Store(behind)
 	for name, u := range b.upstreams {
 		o := byName[name]
-		u.held.Store(int64(o.Held))
 		b.m.owing.WithLabelValues(name).Set(float64(o.Intents + o.Revoking))
 		age := 0.0
 		if !o.Oldest.IsZero() {
@@ -48,6 +47,26 @@ func (b *Broker) countOwed(ctx context.Context) {
 		}
 		b.m.owingAge.WithLabelValues(name).Set(age)
 		b.m.breakers.WithLabelValues(name).Set(float64(u.ending.State(now)))
+	}
+}
+
+// countHeld keeps the numbers for the bound on how many credentials a provider may
+// have, if any has one.
+func (b *Broker) countHeld(ctx context.Context) {
+	bounded := false
+	for _, u := range b.upstreams {
+		bounded = bounded || u.MaxLive > 0
+	}
+	if !bounded {
+		return
+	}
+	held, err := b.cfg.Journal.Held(ctx)
+	if err != nil {
+		b.cfg.Logger.WarnContext(ctx, "what is held at providers could not be counted", "error", err)
+		return
+	}
+	for name, u := range b.upstreams {
+		u.held.Store(int64(held[name]))
 	}
 }
 

@@ -50,6 +50,10 @@ func (b *Broker) ProviderStates(ctx context.Context, who Principal) ([]ProviderS
 	}
 	now := b.now()
 	sums, err := b.cfg.Journal.Owing(ctx, now)
+	var held map[string]int
+	if err == nil {
+		held, err = b.cfg.Journal.Held(ctx)
+	}
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -59,11 +63,12 @@ func (b *Broker) ProviderStates(ctx context.Context, who Principal) ([]ProviderS
 		if u := b.upstreams[info.Name]; u != nil {
 			s.ThirdParty, s.Parallel, s.MaxLive = true, u.Parallel, u.MaxLive
 			s.Bound = Seconds(u.traits.Revocability.Bound / time.Second)
+			s.Held = held[info.Name]
 			s.Breaker = map[pace.State]string{pace.Open: "open", pace.HalfOpen: "half-open", pace.Closed: "closed"}[u.ending.State(now)]
 		}
 		if i := slices.IndexFunc(sums, func(o Owing) bool { return o.Provider == info.Name }); i >= 0 {
 			o := sums[i]
-			s.Held, s.Owed, s.OldestOwed, s.NextAt = o.Held, o.Intents+o.Revoking, o.Oldest, o.NextAt
+			s.Owed, s.OldestOwed, s.NextAt = o.Intents+o.Revoking, o.Oldest, o.NextAt
 		}
 		out = append(out, s)
 	}

@@ -93,6 +93,11 @@ func BenchmarkOwing(b *testing.B) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		s := open(b, databases()[engine](b))
 		owe(b, s, 10, 100)
+		closed, err := s.Tasks(b.Context(), broker.TaskFilter{State: broker.TaskClosed, Page: broker.Page{Limit: 1}})
+		if err != nil || len(closed) != 1 {
+			b.Fatal(len(closed), err)
+		}
+		owed := closed[0].ID
 		task := storetest.Task()
 		if err := s.Append(b.Context(), broker.Record{OpenTask: &task}); err != nil {
 			b.Fatal(err)
@@ -109,8 +114,31 @@ func BenchmarkOwing(b *testing.B) {
 		now := storetest.Epoch.Add(3 * time.Minute) // before what is owed is due
 		b.Run(engine+"/sum", func(b *testing.B) {
 			for b.Loop() {
-				if got, err := s.Owing(b.Context(), now); err != nil || len(got) != 1 || got[0].Revoking != 100 || got[0].Held != 20_100 {
+				if got, err := s.Owing(b.Context(), now); err != nil || len(got) != 1 || got[0].Revoking != 100 {
 					b.Fatalf("got %+v, %v", got, err)
+				}
+			}
+		})
+		b.Run(engine+"/held", func(b *testing.B) {
+			for b.Loop() {
+				if got, err := s.Held(b.Context()); err != nil || got["cloud"] != 20_100 {
+					b.Fatalf("got %v, %v", got, err)
+				}
+			}
+		})
+		b.Run(engine+"/owed", func(b *testing.B) {
+			for b.Loop() {
+				ls, err := s.Leases(b.Context(), broker.LeaseFilter{State: broker.LeaseRevoking, Now: now})
+				if err != nil || len(ls) != 50 {
+					b.Fatalf("got %d, %v", len(ls), err)
+				}
+			}
+		})
+		b.Run(engine+"/owed-of-task", func(b *testing.B) { // each look of who waits for the end of a task
+			for b.Loop() {
+				ls, err := s.Leases(b.Context(), broker.LeaseFilter{TaskID: owed, Upstream: true, State: broker.LeaseRevoking, Now: now, Page: broker.Page{Limit: 1}})
+				if err != nil || len(ls) != 1 {
+					b.Fatalf("got %d, %v", len(ls), err)
 				}
 			}
 		})

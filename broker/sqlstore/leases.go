@@ -127,13 +127,28 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 // listings that a start needs, how to find the few among the many.
 func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) error {
 	now := millis(f.Now)
-	w.add("("+leaseState(ended, "EXISTS (SELECT 1 FROM upstream_leases u WHERE u.lease_id = l.id)")+") = ?", now, string(f.State))
+	// The conditions say for each state what leaseState derives, and do not compare
+	// with what it returns: of such a comparison PostgreSQL believes that it leaves
+	// next to nothing, and then sorts everything instead of stopping at the limit.
+	const (
+		over  = "coalesce(" + ended + ", l.expires_at) < l.expires_at" // its task was closed before its expiry
+		fence = "(SELECT u.fence FROM upstream_leases u WHERE u.lease_id = l.id)"
+	)
 	switch f.State {
-	case broker.LeaseIntent:
-		w.add("l.state IN ('intent', 'revoking')") // the partial index
+	case broker.LeaseRevoked:
+		w.add("(l.state = 'revoked' OR l.state = 'live' AND " + over + " AND " + fence + " IS NULL)")
+	case broker.LeaseExpired:
+		w.add("(l.state = 'expired' OR l.state = 'live' AND NOT "+over+" AND l.expires_at <= ? AND "+fence+" IS NULL)", now)
 	case broker.LeaseRevoking:
-		// The partial index, and live ones at third parties, whose time may be over.
-		w.add("l.id IN (SELECT o.id FROM leases o WHERE o.state IN ('intent', 'revoking') UNION ALL SELECT u.lease_id FROM upstream_leases u WHERE u.next_at > 0)")
+		w.add("(l.state = 'revoking' OR l.state = 'live' AND ("+over+" OR l.expires_at <= ?) AND "+fence+" > 0)", now)
+		if f.TaskID != "" { // what has ended is out of it: a task's end asks again and again
+			w.add("l.id IN (SELECT u.lease_id FROM upstream_leases u WHERE u.task_id = ? AND u.next_at > 0)", f.TaskID)
+			break
+		}
+		// The partial index, and of the live ones at third parties those whose time is
+		// over: they are due at their expiry.
+		w.add("l.id IN (SELECT o.id FROM leases o WHERE o.state IN ('intent', 'revoking') "+
+			"UNION ALL SELECT u.lease_id FROM upstream_leases u WHERE u.provider > '' AND u.next_at > 0 AND u.next_at <= ?)", now)
 	case broker.LeaseLive:
 		if f.Page.After == "" && !f.Page.Desc {
 			// Skip everything that expired before the first that did not: ids sort by time.
@@ -146,7 +161,12 @@ func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) err
 		}
 		// "+ 0" keeps the index on expires_at out of it: a page in the order of
 		// ids comes from the primary key, not from sorting all live leases.
-		w.add("l.expires_at + 0 > ?", now)
+		w.add("l.state = 'live' AND l.expires_at + 0 > ? AND NOT "+over, now)
+	default:
+		w.add("l.state = ?", string(f.State))
+		if f.State == broker.LeaseIntent {
+			w.add("l.state IN ('intent', 'revoking')") // the partial index
+		}
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 		"synchronous_commit": "on", // an acknowledged unit survives power loss
 		"lock_timeout":       "5s",
 		"jit":                "off", // it takes longer than any statement here
+		"random_page_cost":   "1.1", // a page of a listing looks its rows up, and does not read the table beside
 		// A peer that vanished must not hold its locks for ever.
 		"idle_in_transaction_session_timeout": "30s",
 	} {

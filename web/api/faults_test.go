@@ -139,6 +139,13 @@ func (j faultyJournal) Owing(ctx context.Context, now time.Time) ([]broker.Owing
 	return j.Journal.Owing(ctx, now)
 }
 
+func (j faultyJournal) Held(ctx context.Context) (map[string]int, error) {
+	if j.on.Load() {
+		return nil, errStore
+	}
+	return j.Journal.Held(ctx)
+}
+
 func (j faultyJournal) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
 	if j.on.Load() {
 		return nil, errStore

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ebb/broker/provider"
@@ -18,7 +20,8 @@ import (
 
 // Config is the config part of a provider of this kind.
 type Config struct {
-	// URL of the server as the broker's own role reaches it, without a password:
+	// URL of the server as the broker's own role reaches it, without a password, over
+	// TLS that is verified unless it is on this machine:
 	// postgres://ebb@db.internal:5432/postgres?sslmode=verify-full.
 	URL          string `json:"url"`
 	PasswordFile string `json:"password_file,omitempty"`
@@ -111,6 +114,9 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, errors.New("url: it is not the URL of a PostgreSQL server")
 	}
+	if err := private(pc.ConnConfig); err != nil {
+		return nil, err
+	}
 	if c.PasswordFile != "" {
 		s, err := provider.ReadSecret(c.PasswordFile)
 		if err != nil {
@@ -129,6 +135,24 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	// gone.
 	pc.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(callTime.Milliseconds(), 10)
 	return pc, nil
+}
+
+// private refuses connections that show the broker's password, and the roles it
+// makes, to whoever is on the way, or that fall back to such. It looks at what pgx
+// made of the URL and the environment (PGSSLMODE). verify-ca without a CA of its own
+// would trust every name that any public CA has certified.
+func private(c *pgx.ConnConfig) error {
+	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	for _, w := range ways {
+		if network, _ := pgconn.NetworkAddress(w.Host, w.Port); network == "unix" || w.Host == "localhost" || net.ParseIP(w.Host).IsLoopback() {
+			continue
+		}
+		t := w.TLSConfig
+		if t == nil || t.InsecureSkipVerify && (t.VerifyPeerCertificate == nil || t.RootCAs == nil) {
+			return fmt.Errorf("url: the connection to %s could be read or answered by others: add sslmode=verify-full, and sslrootcert=<file> for a CA of your own (sslmode=verify-ca needs one)", w.Host)
+		}
+	}
+	return nil
 }
 
 // address is host and port for the sandbox.

@@ -408,7 +408,7 @@ func TestSetupIsJudged(t *testing.T) {
 
 func TestConfigsThatAreRefused(t *testing.T) {
 	good := func() postgres.Config {
-		return postgres.Config{URL: "postgres://ebb@db.test:5432/postgres", Databases: map[string]map[string]string{"orders": {"read": "orders_ro"}}}
+		return postgres.Config{URL: "postgres://ebb@db.test:5432/postgres?sslmode=verify-full", Databases: map[string]map[string]string{"orders": {"read": "orders_ro"}}}
 	}
 	if _, err := postgres.New(good(), nil); err != nil {
 		t.Fatal(err)
@@ -416,8 +416,8 @@ func TestConfigsThatAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*postgres.Config){
 		"no url":            func(c *postgres.Config) { c.URL = "" },
 		"not postgres":      func(c *postgres.Config) { c.URL = "mysql://ebb@db.test/x" },
-		"password":          func(c *postgres.Config) { c.URL = "postgres://ebb:canary@db.test/x" },
-		"password in query": func(c *postgres.Config) { c.URL = "postgres://ebb@db.test/x?password=canary" },
+		"password":          func(c *postgres.Config) { c.URL = "postgres://ebb:canary@db.test/x?sslmode=verify-full" },
+		"password in query": func(c *postgres.Config) { c.URL = "postgres://ebb@db.test/x?sslmode=verify-full&password=canary" },
 		"no password file":  func(c *postgres.Config) { c.PasswordFile = "/nowhere/canary-is-no-secret-here" },
 		"no database":       func(c *postgres.Config) { c.Databases = nil },
 		"no action":         func(c *postgres.Config) { c.Databases["orders"] = nil },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	"ebb/broker/provider"
 	"ebb/broker/vaultapi"
@@ -16,6 +17,9 @@ type Config struct {
 	// TokenRole is the role of auth/token that the leases' tokens are made by; it
 	// decides that they are orphans and which policies they can have at most.
 	TokenRole string `json:"token_role"`
+	// TTLOnly: what the engines make works until its own end, though its lease has
+	// been revoked at the server (pki's certificates, aws's sessions).
+	TTLOnly bool `json:"ttl_only,omitempty"`
 	// Grants maps the resource of a scope to its actions:
 	// {orders: {read: {path: database/creds/orders-ro, policies: [orders-ro]}}}.
 	Grants provider.Grants[Path] `json:"grants"`
@@ -27,7 +31,15 @@ type Path struct {
 	Policies []string          `json:"policies"`         // of the lease's token: nothing but reading Path
 	Write    bool              `json:"write,omitempty"`  // by PUT with Params, as pki/issue wants
 	Params   map[string]string `json:"params,omitempty"` // fixed; nothing of a request gets in
+	// MaxLifetime is how many seconds the engine's lease may be for when that is longer
+	// than the lease of the broker, which takes it back before; 0 = no longer.
+	MaxLifetime int `json:"max_lifetime,omitempty"`
 }
+
+func (p Path) maxLife() time.Duration { return time.Duration(p.MaxLifetime) * time.Second }
+
+// maxSeconds bounds max_lifetime.
+const maxSeconds = 24 * 60 * 60
 
 var (
 	roleForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
@@ -49,6 +61,9 @@ func (c Config) check(name string) error {
 		}
 		if len(p.Policies) == 0 || slices.ContainsFunc(p.Policies, func(s string) bool { return !roleForm.MatchString(s) || s == "root" || s == "default" }) {
 			bad("%s.policies: name the policies that may read the path, and neither root nor default", at)
+		}
+		if p.MaxLifetime < 0 || p.MaxLifetime > maxSeconds {
+			bad("%s.max_lifetime: 1 to %d seconds", at, maxSeconds)
 		}
 		if len(p.Params) > 0 && !p.Write {
 			bad("%s.params: they are sent only with write: true", at)

@@ -28,7 +28,11 @@ const (
 	// spare is what a token outlives its lease by, so that the server's clock and
 	// ours need not be one.
 	spare = 30 * time.Second
+	// takeBackTime bounds taking back what is not handed out.
+	takeBackTime = 5 * time.Second
 )
+
+const wronglySetUp = "The provider is set up wrongly. Tell the operator of the broker: ebb providers check says what is missing."
 
 // Driver mints through one server.
 type Driver struct {
@@ -51,9 +55,19 @@ func New(name string, c Config, now func() time.Time) (*Driver, error) {
 	return &Driver{cfg: c, client: client}, nil
 }
 
-// Traits: the end of a token ends its leases, by the server's own pace.
+// Traits: the end of a token ends its leases, by the server's own pace. What the
+// engine made and the server cannot end lives as long as the engine says.
 func (d *Driver) Traits() provider.Traits {
-	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: bound}, ThirdParty: true}
+	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: bound}, ThirdParty: true}
+	if d.cfg.TTLOnly {
+		t.Revocability = provider.Revocability{Class: provider.ClassTTLOnly}
+	}
+	for _, actions := range d.cfg.Grants {
+		for _, p := range actions {
+			t.Floor = max(t.Floor, p.maxLife())
+		}
+	}
+	return t
 }
 
 // Check accepts exactly one configured scope: one path makes one credential.
@@ -106,7 +120,22 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	if hs, err = h.secret(); err != nil {
 		return provider.Credential{Handle: hs}, err
 	}
-	return credential(g, made, auth, hs)
+	c, err := credential(g, made, auth, hs)
+	if most := max(life+spare, p.maxLife()); err == nil && (made.LeaseDuration <= 0 || seconds(made.LeaseDuration) > most) {
+		return d.tooLong(ctx, c, h, fmt.Errorf("vault: the engine's lease is for %d s, and may be for %s: shorten the engine's role, or set max_lifetime", made.LeaseDuration, most))
+	}
+	return c, err
+}
+
+// tooLong takes back what lives longer than it may. What is not known to be dead
+// is owed, until the engine's own end of it.
+func (d *Driver) tooLong(ctx context.Context, c provider.Credential, h handle, cause error) (provider.Credential, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	defer cancel()
+	if err := d.end(ctx, h); err != nil || d.cfg.TTLOnly {
+		return c, errors.Join(cause, err)
+	}
+	return provider.Credential{}, provider.Refused(wronglySetUp, cause)
 }
 
 // token makes the token of a lease and refuses one that is wider than asked.
@@ -128,14 +157,14 @@ func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Pat
 	if out == nil || out.Auth == nil || out.Auth.ClientToken == "" || out.Auth.Accessor == "" {
 		// A token without an accessor (a batch token) cannot be revoked. It can do
 		// nothing but read the path, which nobody will with it, until its time is over.
-		return nil, provider.Refused("The provider is set up wrongly. Tell the operator of the broker: ebb providers check says what is missing.",
+		return nil, provider.Refused(wronglySetUp,
 			errors.New("vault: the token role makes tokens that cannot be revoked"))
 	}
 	a := out.Auth
 	got := slices.DeleteFunc(slices.Clone(a.Policies), func(s string) bool { return slices.Contains(p.Policies, s) })
 	if len(got) > 0 || len(a.IdentityPolicies) > 0 || a.LeaseDuration <= 0 || time.Duration(a.LeaseDuration)*time.Second > life+time.Second {
 		d.drop(ctx, handle{Accessor: a.Accessor})
-		return nil, provider.Refused("The provider is set up wrongly. Tell the operator of the broker: ebb providers check says what is missing.",
+		return nil, provider.Refused(wronglySetUp,
 			fmt.Errorf("vault: the token role adds policies %q or a longer life (%d s)", got, a.LeaseDuration))
 	}
 	return a, nil
@@ -167,12 +196,19 @@ func (d *Driver) make(ctx context.Context, token provider.Secret, p Path) (*api.
 	return out, nil
 }
 
+// seconds is a duration that the server named, without overflow.
+func seconds(n int) time.Duration {
+	return time.Duration(min(int64(n), int64(math.MaxInt64/time.Second)/2)) * time.Second
+}
+
 func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h provider.Secret) (provider.Credential, error) {
 	c := provider.Credential{
 		Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: h,
-		DiesAt: g.IssuedAt.Add(time.Duration(auth.LeaseDuration)*time.Second + spare), // with its token; spare for the way there
+		// The end of its token ends it, unless the engine's backend is down at that
+		// moment; spare for the way there.
+		DiesAt: g.IssuedAt.Add(max(seconds(auth.LeaseDuration), seconds(made.LeaseDuration)) + spare),
 	}
-	if end := g.IssuedAt.Add(time.Duration(made.LeaseDuration) * time.Second); made.LeaseDuration > 0 && end.Before(c.ExpiresAt) {
+	if end := g.IssuedAt.Add(seconds(made.LeaseDuration)); made.LeaseDuration > 0 && end.Before(c.ExpiresAt) {
 		c.ExpiresAt = end // the role of the engine allows less
 	}
 	token, err := json.Marshal(made.Data)

@@ -178,6 +178,8 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"no policy":    set("x", "read", vault.Path{Path: "a/b"}),
 		"root":         set("x", "read", vault.Path{Path: "a/b", Policies: []string{"root"}}),
 		"any action":   set("x", "*", vault.Path{Path: "a/b", Policies: ok}),
+		"life":         set("x", "read", vault.Path{Path: "a/b", Policies: ok, MaxLifetime: -1}),
+		"a long life":  set("x", "read", vault.Path{Path: "a/b", Policies: ok, MaxLifetime: 24*60*60 + 1}),
 		"lone params":  set("x", "read", vault.Path{Path: "a/b", Policies: ok, Params: map[string]string{"a": "b"}}),
 		"approle":      func(c *vault.Config) { c.Auth = vaultapi.Auth{Method: "approle"} },
 		"jwt":          func(c *vault.Config) { c.Auth = vaultapi.Auth{Method: "jwt", Role: "x"} },

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/hashicorp/vault/api"
 
@@ -34,6 +33,10 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	if err != nil || h.Accessor == "" {
 		return err
 	}
+	return d.end(ctx, h)
+}
+
+func (d *Driver) end(ctx context.Context, h handle) error {
 	return d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
 		if h.Lease != "" { // one that is unknown is answered as done
 			// Not Sys().Revoke: that puts the id into the path, where policies would
@@ -57,18 +60,22 @@ func gone(err error) bool {
 // drop takes a token back that nothing was asked with. When that fails its own time
 // ends it.
 func (d *Driver) drop(ctx context.Context, h handle) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
 	defer cancel()
 	_ = d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
 		return c.Auth().Token().RevokeAccessorWithContext(ctx, h.Accessor)
 	})
 }
 
-// Probe asks the server for the lease and for its token.
+// Probe asks the server for the lease and for its token. Where the end of a lease
+// does not end what it stands for, nobody can tell.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	h, err := read(t)
 	if err != nil || h.Accessor == "" {
 		return false, err
+	}
+	if d.cfg.TTLOnly {
+		return false, fmt.Errorf("vault: nobody asks the server about what it issued: %w", errors.ErrUnsupported)
 	}
 	err = d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
 		if h.Lease != "" {

@@ -52,7 +52,7 @@ func newBed(t *testing.T) bed {
 		"plugin_name": "postgresql-database-plugin", "allowed_roles": "*", "username": u.User.Username(), "password": password,
 		"connection_url": "postgresql://{{username}}:{{password}}@" + b.db.Address + u.Path + "?sslmode=disable&connect_timeout=2",
 	})
-	b.role(t, "ro", "5m")
+	b.role(t, "ro", "2m")
 	reader := b.Policy(t, "reader", fmt.Sprintf(`path "%s/creds/*" { capabilities = ["read"] }`, b.mount))
 	tokens := b.tokenRole(t, "leases", reader)
 	b.cfg = vault.Config{
@@ -61,10 +61,12 @@ func newBed(t *testing.T) bed {
 		Grants: map[string]map[string]vault.Path{"orders": {
 			"read":  {Path: b.mount + "/creds/ro", Policies: []string{reader}},
 			"short": {Path: b.mount + "/creds/short", Policies: []string{reader}},
+			"long":  {Path: b.mount + "/creds/long", Policies: []string{reader}},
 			"none":  {Path: b.mount + "/creds/none", Policies: []string{reader}},
 		}},
 	}
 	b.role(t, "short", "20s")
+	b.role(t, "long", "1h")
 	return b
 }
 

@@ -46,6 +46,7 @@ func New(c Config, now func() time.Time) (*Client, error) {
 	}
 	ac.Address, ac.AgentAddress = c.Address, "" // never what VAULT_ADDR says
 	ac.HttpClient = provider.HTTP{Roots: pool, Timeout: c.Timeout}.Client()
+	ac.HttpClient.Transport = stays{ac.HttpClient.Transport}
 	ac.Timeout, ac.MaxRetries = c.Timeout, 0 // whoever calls knows whether trying again is safe
 	bare, err := api.NewClient(ac)
 	if err != nil {

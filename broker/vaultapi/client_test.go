@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
+	"ebb/broker/provider"
 	"ebb/broker/vaultapi"
 	"ebb/broker/vaultapi/vaulttest"
 )
@@ -189,5 +190,37 @@ func TestFilesAreReadAgain(t *testing.T) {
 		if err := self(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Whoever answers for the server must not be able to send the broker's token on to
+// somebody else.
+func TestNoRedirectIsFollowed(t *testing.T) {
+	t.Setenv("VAULT_DISABLE_REDIRECTS", "false")
+	var stolen atomic.Int32
+	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		stolen.Add(1)
+		_, _ = w.Write([]byte(`{"data":{}}`))
+	}))
+	defer thief.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, thief.URL+"/v1/x", status)
+		}))
+		defer s.Close()
+		c := client(t, vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "canary")}})
+		as, err := c.As(provider.NewSecret("canary-of-a-lease"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := self(t.Context(), c); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%d: %v", status, err)
+		}
+		if _, err := as.Logical().ReadWithContext(t.Context(), "database/creds/x"); err == nil {
+			t.Errorf("%d: the token of a lease is taken elsewhere", status)
+		}
+	}
+	if n := stolen.Load(); n != 0 {
+		t.Errorf("%d calls arrived where a redirect points", n)
 	}
 }

@@ -2,8 +2,9 @@
 // that everything stands on which talks to one (provider vault, sealing keys,
 // signing keys).
 //
-//	config.go  Config: address, namespace, and how to log in
-//	client.go  Client: Do as the broker, As somebody else; logs in again by itself
-//	login.go   AppRole, JWT, Kubernetes, or a token in a file; wrapped secret ids
-//	errors.go  what an answer means
+//	config.go     Config: address, namespace, and how to log in
+//	client.go     Client: Do as the broker, As somebody else; logs in again by itself
+//	transport.go  what no answer can do: send the token elsewhere
+//	login.go      AppRole, JWT, Kubernetes, or a token in a file; wrapped secret ids
+//	errors.go     what an answer means
 package vaultapi

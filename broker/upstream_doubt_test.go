@@ -23,7 +23,7 @@ func TestLaneBelievesProbesNotClocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}})
+			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}, config: brokertest.Config{Policies: anything}})
 			x.up.Deaf, x.up.Life = true, 1000*time.Hour
 			s := x.Open(t, upSpec())
 			tok := minted(t, s, "up:a:read")

@@ -193,3 +193,16 @@ func TestRootsAreChecked(t *testing.T) {
 		t.Error("a file without a certificate is accepted")
 	}
 }
+
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
+	cause := errors.New("429")
+	for header, want := range map[string]time.Duration{"": 3 * time.Second, "soon": 3 * time.Second, "7": 7 * time.Second, "0": time.Second, "999999": time.Hour} {
+		err := provider.Busy(http.Header{"Retry-After": {header}}, now, 3*time.Second, cause)
+		busy, is := errors.AsType[*provider.BusyError](err)
+		if !is || busy.After != want || !errors.Is(err, cause) {
+			t.Errorf("%q: %v, want %s", header, err, want)
+		}
+	}
+}

@@ -8,7 +8,7 @@
 //	cert.go     the certificate: serial, key id, dates
 //	ca.go       Signer; the CA in a directory of keys, or in a file
 //	revoked.go  what is revoked, as the record knows it, and the KRL of it
-//	push.go     the KRL as a file: temporary file, then rename
+//	push.go     the KRL as a file: under a lock, temporary file, then rename
 //	probe.go    is it in the KRL that hosts fetch, and long enough
 //	kill.go     the command that ends open sessions
 //	run.go      Run: looks after the file and the CA's keys
@@ -27,7 +27,7 @@
 //
 // Revoke returns when the certificate is in the KRL that is published. A host
 // refuses it at the next connection after it has fetched that list: the class is
-// eventual, its bound what the operator says of the hosts (krl.refresh). Sessions
-// that are open go on, past the certificate's own expiry too, unless the kill
-// command ends them.
+// eventual, its bound what the operator says of the hosts (krl.refresh) and the
+// age of the list. Sessions that are open go on, past the certificate's own expiry
+// too, unless the kill command ends them.
 package ssh

@@ -114,7 +114,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	if until := d.expiry(t); !d.cfg.Now().After(until.Add(keep)) {
 		d.revoked.add(SerialOf(t.LeaseID), until)
 		if d.file != nil {
-			if err := d.file.push(ctx, d.KRL); err != nil {
+			if err := d.file.push(ctx, d.list); err != nil {
 				return err
 			}
 		}
@@ -140,12 +140,11 @@ func (d *Driver) expiry(t provider.Target) time.Time {
 	return until
 }
 
-// Traits implements provider.Driver. The bound is the operator's word about the
-// hosts, and the age that the list may have when they fetch it.
+// Traits implements provider.Driver.
 func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{
 		ThirdParty:   true,
-		Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: d.set.refresh + fresh},
+		Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: d.set.bound()},
 	}
 }
 
@@ -162,8 +161,10 @@ func (d *Driver) Authorities() ([]byte, error) {
 // KRL is the revocation list of now. It fails rather than leave something out.
 // Serials are revoked under every key of the CA: which one signed need not be
 // known.
-func (d *Driver) KRL(ctx context.Context) (krl.List, error) {
-	serials, err := d.revoked.serials(ctx)
+func (d *Driver) KRL(ctx context.Context) (krl.List, error) { return d.list(ctx, false) }
+
+func (d *Driver) list(ctx context.Context, newly bool) (krl.List, error) {
+	serials, err := d.revoked.serials(ctx, newly)
 	if err != nil {
 		return krl.List{}, err
 	}

@@ -59,6 +59,12 @@ func (r *record) set(err error, ended ...provider.Target) {
 	r.ended, r.err = ended, err
 }
 
+func (r *record) add(t provider.Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = append(r.ended, t)
+}
+
 // clock is a clock that is set by hand.
 type clock struct{ at atomic.Int64 }
 

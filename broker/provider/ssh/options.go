@@ -55,7 +55,7 @@ type CAOptions struct {
 // KRLOptions say how hosts learn what is revoked.
 type KRLOptions struct {
 	// Refresh is how often every host fetches the list: 1s to 1h, whole seconds.
-	// Required: it is the bound that ebb promises.
+	// Required: ebb promises it and the age that the list may have then.
 	Refresh string `json:"refresh"`
 	File    string `json:"file"` // absolute path; kept up to date by this ebb
 	URL     string `json:"url"`  // where hosts fetch the list, for the probe
@@ -77,6 +77,17 @@ type settings struct {
 	rotate   time.Duration
 	lead     time.Duration
 	killTime time.Duration
+}
+
+// bound is the operator's word about the hosts, and the age that the list may have
+// when they fetch it: a reading of the record, and the round of another replica's
+// file.
+func (s settings) bound() time.Duration {
+	b := s.refresh + fresh
+	if s.KRL.File != "" {
+		b += fileRound
+	}
+	return b
 }
 
 type group struct {

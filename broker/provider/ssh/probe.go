@@ -38,7 +38,8 @@ var errEarly = fmt.Errorf("ssh provider: it is published as revoked, and hosts m
 // Probe reads the lists that hosts read, the file and the URL, or without either
 // what ebb publishes. A certificate that is missing from one of them is alive. It
 // is dead when it has expired on every host, or when all of them have held its
-// serial, as far as this process saw, for as long as hosts may take to fetch them;
+// serial, as far as this process saw, for the bound: the file or the answer of
+// another replica may be behind the one that was read, and hosts take their time;
 // between the two the error wraps errors.ErrUnsupported. It is no login: it shows
 // what hosts are told, not what they do.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
@@ -63,7 +64,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 			}
 		}
 	}
-	if now.Sub(d.probe.since(serial, now, until)) < d.set.refresh {
+	if now.Sub(d.probe.since(serial, now, until)) < d.set.bound() {
 		return true, errEarly
 	}
 	return false, nil

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"ebb/broker/provider/ssh/krl"
 )
 
 // file is the KRL where sshd reads it. sshd refuses everybody when it is missing
-// or damaged, so it is only ever replaced as a whole.
+// or damaged, so it is only ever replaced as a whole. Replicas may share it.
 type file struct {
 	path string
 	turn chan struct{} // held by who writes
@@ -23,7 +26,7 @@ type file struct {
 
 // push makes the file show what list says now. Callers that wait for each other
 // share a write: ending a task of a thousand certificates writes a few files.
-func (f *file) push(ctx context.Context, list func(context.Context) (krl.List, error)) error {
+func (f *file) push(ctx context.Context, list lister) error {
 	mine := f.want.Add(1)
 	select {
 	case f.turn <- struct{}{}:
@@ -35,22 +38,83 @@ func (f *file) push(ctx context.Context, list func(context.Context) (krl.List, e
 		return nil
 	}
 	upTo := f.want.Load()
-	l, err := list(ctx)
+	l, err := list(ctx, false)
 	if err != nil {
 		return err
 	}
-	if err := f.write(l.Marshal()); err != nil {
-		return fmt.Errorf("ssh provider: the revocation list was not written: %w", err)
+	if !f.shows(l) {
+		if err := f.replace(ctx, l, list); err != nil {
+			return fmt.Errorf("ssh provider: the revocation list was not written: %w", err)
+		}
 	}
 	f.done = upTo
 	return nil
 }
 
-// write replaces the file unless it shows b already.
-func (f *file) write(b []byte) error {
-	if old, err := os.ReadFile(f.path); err == nil && bytes.Equal(old, b) {
-		return nil
+// lister makes the list of now; newly has it read the record even if it has just
+// been read.
+type lister func(ctx context.Context, newly bool) (krl.List, error)
+
+func (f *file) shows(l krl.List) bool {
+	b, err := os.ReadFile(f.path)
+	return err == nil && bytes.Equal(b, l.Marshal())
+}
+
+// replace puts l into the file. Another replica may have revoked since l was made:
+// what the file holds and l does not leaves it only when a reading of the record
+// that is younger than the file says so.
+func (f *file) replace(ctx context.Context, l krl.List, list lister) error {
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return err
 	}
+	defer unlock()
+	if b, err := os.ReadFile(f.path); err == nil {
+		if old, err := krl.Parse(b); err == nil && !covers(l, old) {
+			if l, err = list(ctx, true); err != nil {
+				return err
+			}
+		}
+	}
+	return f.write(l.Marshal())
+}
+
+// covers reports whether l revokes all that old does: with old added it is no other
+// list.
+func covers(l, old krl.List) bool {
+	both := krl.List{
+		Certs: slices.Concat(l.Certs, old.Certs), Keys: slices.Concat(l.Keys, old.Keys), SHA1: slices.Concat(l.SHA1, old.SHA1), SHA256: slices.Concat(l.SHA256, old.SHA256),
+	}
+	return bytes.Equal(both.Marshal(), l.Marshal())
+}
+
+// lock is held by the one process that replaces the file. It ends with the process.
+func (f *file) lock(ctx context.Context) (unlock func(), err error) {
+	l, err := os.OpenFile(f.path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(l.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = l.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", l.Name(), err), l.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another process holds %s: %w", l.Name(), ctx.Err()), l.Close())
+		case <-time.After(lockRound):
+		}
+	}
+}
+
+// lockRound is how often a lock that another process holds is tried.
+const lockRound = 20 * time.Millisecond
+
+// write replaces the file.
+func (f *file) write(b []byte) error {
 	dir := filepath.Dir(f.path)
 	t, err := os.CreateTemp(dir, ".ebb-krl-*")
 	if err != nil {

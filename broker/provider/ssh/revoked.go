@@ -57,9 +57,10 @@ func (r *revoked) add(serial uint64, expires time.Time) {
 	r.told[serial], r.list = expires.Add(keep), nil
 }
 
-// serials are all that are revoked, no older than fresh. It fails when the
-// record cannot be read: half a list would revive certificates.
-func (r *revoked) serials(ctx context.Context) ([]krl.Range, error) {
+// serials are all that are revoked, no older than fresh, or with newly than the
+// call. It fails when the record cannot be read: half a list would revive
+// certificates.
+func (r *revoked) serials(ctx context.Context, newly bool) ([]krl.Range, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -68,7 +69,7 @@ func (r *revoked) serials(ctx context.Context) ([]krl.Range, error) {
 	}
 	now := r.now()
 	r.mu.Lock()
-	stale := r.read.IsZero() || now.Sub(r.read) >= fresh || now.Before(r.read)
+	stale := newly || r.read.IsZero() || now.Sub(r.read) >= fresh || now.Before(r.read)
 	r.mu.Unlock()
 	if stale {
 		known, err := r.load(ctx, now)

@@ -41,7 +41,7 @@ func (d *Driver) keepFile(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileRound)
 	defer cancel()
-	if err := d.file.push(ctx, d.KRL); err != nil && ctx.Err() == nil {
+	if err := d.file.push(ctx, d.list); err != nil && ctx.Err() == nil {
 		d.cfg.Logger.ErrorContext(ctx, "the SSH revocation list could not be written; hosts go on with what they have", "provider", d.cfg.Name, "error", err)
 	}
 }

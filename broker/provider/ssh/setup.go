@@ -33,7 +33,7 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 		})
 	}
 	if d.file != nil {
-		if err := d.file.push(ctx, d.KRL); err != nil {
+		if err := d.file.push(ctx, d.list); err != nil {
 			fatal("Let ebb write to the directory of krl.file: it makes a new file there and renames it.", "The revocation list cannot be written: %v.", err)
 		}
 	}

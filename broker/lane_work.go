@@ -22,6 +22,7 @@ var retries = pace.Backoff{Min: time.Second, Max: 5 * time.Minute}
 var (
 	errAlive    = errors.New("the credential is still accepted after it was revoked")
 	errOutlived = errors.New("the credential is still accepted after its own expiry")
+	errDoubt    = errors.New("the credential was accepted after it was revoked, and nobody can tell whether it still is")
 	errSealed   = errors.New("the revocation handle cannot be opened")
 	errNoWay    = errors.New("the credential can be revoked by nobody and never expires")
 	errNotToday = errors.New("the provider is not called now")
@@ -96,7 +97,7 @@ func (a *attempt) lapse(ctx context.Context) {
 	case err == nil && !refused:
 		a.fail(a.alive())
 	case seen && !refused:
-		a.fail(err)
+		a.doubt(err)
 	case seen:
 		a.dead(ProofProbed)
 	default:
@@ -113,7 +114,7 @@ func (a *attempt) revoke(ctx context.Context) {
 		a.fail(err)
 		return
 	}
-	a.up.AcceptedAt, a.up.LastError = a.b.now(), ""
+	a.up.AcceptedAt, a.up.Unjudged, a.up.LastError = a.b.now(), 0, ""
 	if a.c.Class == provider.ClassEventual {
 		a.log(audit.LeaseAccepted, map[string]any{"bound_seconds": a.up.Bound})
 		a.up.NextAt = a.nextProbe()
@@ -157,8 +158,22 @@ func (a *attempt) alive() error {
 	return errAlive
 }
 
-// maxProbes is how many attempts an accepted revocation is worth whose probe cannot
-// be judged: the provider's word then has to do, and is all that is claimed.
+// caught reports whether a probe ever found the credential alive when it had to be
+// refused: the provider's word that it is dead then no longer does, and neither does
+// the bound that it promised.
+func (a *attempt) caught() bool { return !a.up.ProbedAt.IsZero() }
+
+// doubt plans the next attempt at a credential of which something else than the
+// provider's word is needed.
+func (a *attempt) doubt(err error) {
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = errDoubt
+	}
+	a.fail(err)
+}
+
+// maxProbes is how many probes an accepted revocation is worth that cannot be
+// judged: the provider's word then has to do, and is all that is claimed.
 const maxProbes = 5
 
 // prove finishes a revocation that holds from the moment it was accepted.
@@ -170,13 +185,16 @@ func (a *attempt) prove(ctx context.Context) {
 	case err == nil: // it lied, or it was early: revoke again
 		a.up.AcceptedAt = time.Time{}
 		a.fail(a.alive())
-	case a.outlived():
-		a.fail(err)
+	case a.caught():
+		a.doubt(err)
 	case errors.Is(err, errors.ErrUnsupported):
 		a.dead(ProofConfirmed)
-	case a.up.Attempts+1 >= maxProbes && !errors.Is(err, errNotToday):
+	case errors.Is(err, errNotToday):
+		a.fail(err)
+	case a.up.Unjudged+1 >= maxProbes:
 		a.dead(ProofConfirmed)
 	default:
+		a.up.Unjudged++
 		a.fail(err)
 	}
 }
@@ -195,10 +213,10 @@ func (a *attempt) awaitBound(ctx context.Context) {
 	case err == nil: // it promised to be refused by now
 		a.up.AcceptedAt = time.Time{}
 		a.fail(a.alive())
-	case a.outlived():
-		a.fail(err)
-	case a.over():
+	case a.over() && !a.outlived():
 		a.dead(ProofExpired)
+	case a.caught():
+		a.doubt(err)
 	default:
 		a.dead(ProofBound)
 	}
@@ -309,6 +327,8 @@ func failure(err error) string {
 		return "The provider still accepts it after it was revoked."
 	case errors.Is(err, errOutlived):
 		return "The provider still accepts it after its own expiry. End it there, then force it here."
+	case errors.Is(err, errDoubt):
+		return "The provider accepted it after it was revoked, and cannot tell whether it still does."
 	case errors.Is(err, errSealed):
 		return "Its revocation handle cannot be opened: the sealing key is not here."
 	case errors.Is(err, errNoWay):

@@ -72,7 +72,8 @@ type Upstream struct {
 	DeadAt     time.Time `json:"dead_at,omitzero"`           // dead at the provider since, at the latest
 	Proof      Proof     `json:"proof,omitempty"`            // how DeadAt is known
 	ProbedAt   time.Time `json:"probed_at,omitzero"`         // last probe at a time when it had to be refused; it was not, as long as DeadAt is zero
-	Attempts   int       `json:"attempts"`                   // at its end, so far
+	Attempts   int       `json:"attempts"`                   // at its end that failed, so far
+	Unjudged   int       `json:"-"`                          // probes since AcceptedAt of which nobody could tell what they showed
 	NextAt     time.Time `json:"next_attempt_at,omitzero"`   // when the lane looks at it again; zero = never
 	LastError  string    `json:"last_error,omitempty"`       // of the last attempt: a sentence without secrets
 	Handle     string    `json:"-"`                          // sealed; "" = none. Only Take and Sealed read it

@@ -72,3 +72,61 @@ func TestLaneBelievesProbesNotClocks(t *testing.T) {
 		})
 	}
 }
+
+// A provider that accepted what it had revoked is not taken at its word again, nor at
+// its bound, when its probes cannot be judged any more.
+func TestLaneDoesNotBelieveWhoLied(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]provider.Revocability{
+		"instant":  {Class: provider.ClassInstant},
+		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
+	} {
+		for _, fault := range []brokertest.Fault{brokertest.Error500, brokertest.Unsure} {
+			t.Run(name+" "+string(fault), func(t *testing.T) {
+				t.Parallel()
+				x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class, Floor: 12 * time.Hour}}})
+				x.up.Deaf = true
+				s := x.Open(t, upSpec())
+				id := minted(t, s, "up:a:read").LeaseID
+				x.closed(t, s.Task.ID)
+				lease := func() broker.Lease { return x.lease(t, id) }
+				x.turn(t, 20*time.Second, "caught", func() bool { return lease().Upstream.Attempts > 0 })
+				x.up.On(brokertest.OpProbe, fault)
+				x.turn(t, 3*time.Minute, "asked again and again", func() bool {
+					return x.up.Calls(brokertest.OpProbe) > 6 || lease().State != broker.LeaseRevoking
+				})
+				if l := lease(); l.State != broker.LeaseRevoking || l.Upstream.Proof != "" || l.Upstream.LastError == "" {
+					t.Fatalf("lease %s %+v; the provider accepts %v", l.State, l.Upstream, x.up.Alive())
+				}
+				x.up.On(brokertest.OpProbe, "")
+				x.Clock.Add(12 * time.Hour) // over at the provider
+				x.turn(t, 3*time.Minute, "settled", func() bool { return lease().State != broker.LeaseRevoking })
+				if l := lease(); l.Upstream.Proof != broker.ProofProbed {
+					t.Errorf("lease %s %+v", l.State, l.Upstream)
+				}
+			})
+		}
+	}
+}
+
+// What makes a revocation take long does not make its proof weaker: the provider is
+// taken at its word after as many probes as ever.
+func TestLaneCountsProbesNotFailures(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Floor: 12 * time.Hour}}})
+	x.up.OnCall(brokertest.OpRevoke, func(n int) brokertest.Fault {
+		if n < 6 {
+			return brokertest.Error500
+		}
+		return ""
+	})
+	x.up.On(brokertest.OpProbe, brokertest.Garbage)
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.closed(t, s.Task.ID)
+	x.turn(t, 5*time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
+	l, n := x.lease(t, id), x.up.Calls(brokertest.OpProbe)
+	if l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofConfirmed || n != 5 || l.Upstream.Attempts != 6+4 {
+		t.Errorf("after %d probes and %d failures it is %s, proof %q", n, l.Upstream.Attempts, l.State, l.Upstream.Proof)
+	}
+}

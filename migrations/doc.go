@@ -8,6 +8,8 @@
 //	0003_lineage.sql   what a credential was narrowed from, who paused a task
 //	0004_upstream.sql  what is owed at providers
 //	0005_secrets.sql   secrets of the operator
+//	0006_delegation.sql  what a task delegated to other sandboxes
+//	0007_unjudged.sql    probes at providers that told nothing
 //	files.go           the embedded files, in order, with their checksums
 //	apply.go           Apply: one transaction per file, safe for replicas that
 //	                   start together

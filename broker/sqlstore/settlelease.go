@@ -72,10 +72,10 @@ func settle(ctx context.Context, s *session, m broker.LeaseMove) (revoking bool,
 		next, handle, more = 0, "''", nil
 	}
 	args := slices.Concat([]any{int64(up.Bound), millis(up.DiesAt), millis(up.AcceptedAt), millis(up.DeadAt), string(up.Proof), millis(up.ProbedAt),
-		int64(up.Attempts), next, up.LastError}, more, []any{millis(m.Hold), m.ID, m.Fence})
+		int64(up.Attempts), int64(up.Unjudged), next, up.LastError}, more, []any{millis(m.Hold), m.ID, m.Fence})
 	// The fence is compared by the statement that takes the row: nobody can claim
 	// the lease, end it or close its task between this and the next.
-	n, err := s.exec(ctx, "UPDATE upstream_leases SET bound = ?, dies_at = ?, accepted_at = ?, dead_at = ?, proof = ?, probed_at = ?, attempts = ?, "+
+	n, err := s.exec(ctx, "UPDATE upstream_leases SET bound = ?, dies_at = ?, accepted_at = ?, dead_at = ?, proof = ?, probed_at = ?, attempts = ?, unjudged = ?, "+
 		"next_at = ?, last_error = ?, handle = "+handle+", claimed_until = ? WHERE lease_id = ? AND fence = ? AND next_at > 0", args...)
 	if err == nil && n == 0 {
 		err = lostUpstream(ctx, s, m.ID)

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	upstreamColumns = "lease_id, task_id, provider, fence, claimed_until, bound, dies_at, accepted_at, dead_at, proof, probed_at, attempts, next_at, last_error, handle"
-	insertUpstream  = "INSERT INTO upstream_leases (" + upstreamColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	upstreamColumns = "lease_id, task_id, provider, fence, claimed_until, bound, dies_at, accepted_at, dead_at, proof, probed_at, attempts, unjudged, next_at, last_error, handle"
+	insertUpstream  = "INSERT INTO upstream_leases (" + upstreamColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 	// upstreamFields are what a reader of leases needs of u, which may be missing:
 	// a fence of 0 says so.
 	upstreamFields = "coalesce(u.fence, 0), coalesce(u.bound, 0), coalesce(u.dies_at, 0), coalesce(u.accepted_at, 0), coalesce(u.dead_at, 0), " +
-		"coalesce(u.proof, ''), coalesce(u.probed_at, 0), coalesce(u.attempts, 0), coalesce(u.next_at, 0), coalesce(u.last_error, '')"
+		"coalesce(u.proof, ''), coalesce(u.probed_at, 0), coalesce(u.attempts, 0), coalesce(u.unjudged, 0), coalesce(u.next_at, 0), coalesce(u.last_error, '')"
 )
 
 // upstreamRow is where upstreamFields are scanned to.
@@ -26,7 +26,7 @@ type upstreamRow struct {
 }
 
 func (r *upstreamRow) dest() []any {
-	return []any{&r.fence, &r.Bound, &r.dies, &r.accepted, &r.dead, &r.Proof, &r.probed, &r.Attempts, &r.next, &r.LastError}
+	return []any{&r.fence, &r.Bound, &r.dies, &r.accepted, &r.dead, &r.Proof, &r.probed, &r.Attempts, &r.Unjudged, &r.next, &r.LastError}
 }
 
 // upstream is nil for an own token.
@@ -40,8 +40,8 @@ func (r *upstreamRow) upstream() *broker.Upstream {
 }
 
 func checkUpstream(u *broker.Upstream) error {
-	if u.Bound < 0 || u.Attempts < 0 {
-		return errors.New("a bound and a number of attempts are not negative")
+	if u.Bound < 0 || u.Attempts < 0 || u.Unjudged < 0 {
+		return errors.New("a bound and a number of attempts or probes are not negative")
 	}
 	return storable(string(u.Proof), u.LastError, u.Handle)
 }
@@ -58,7 +58,7 @@ func issueUpstream(l *broker.Lease) (step, error) {
 	}
 	lease := appendLease(nil, l)
 	upstream := []any{l.ID, l.TaskID, l.Provider, int64(1), millis(u.NextAt), int64(u.Bound), millis(u.DiesAt), millis(u.AcceptedAt), millis(u.DeadAt),
-		string(u.Proof), millis(u.ProbedAt), int64(u.Attempts), millis(u.NextAt), u.LastError, u.Handle}
+		string(u.Proof), millis(u.ProbedAt), int64(u.Attempts), int64(u.Unjudged), millis(u.NextAt), u.LastError, u.Handle}
 	return func(ctx context.Context, s *session) error {
 		if err := holdOpen(ctx, s, l.TaskID); err != nil {
 			return err

@@ -28,7 +28,7 @@ func settleLife(t *journalTest) {
 		{State: broker.LeaseIntent, Hold: at(40), Upstream: broker.Upstream{Bound: 60, DiesAt: at(9000), NextAt: at(40), Handle: "v1.key1.a"}},
 		{State: broker.LeaseLive, Class: provider.ClassInstant, ExpiresAt: at(300), Upstream: broker.Upstream{Bound: 30, DiesAt: at(8000), NextAt: at(300), Handle: "v1.key1.b"}},
 		{State: broker.LeaseRevoking, By: "ops", Cause: broker.CauseStopped, Upstream: broker.Upstream{DiesAt: at(8000), Attempts: 1, NextAt: at(90), LastError: "The provider is busy."}},
-		{State: broker.LeaseRevoking, By: "ebb", Cause: broker.CauseDeadline, Upstream: broker.Upstream{AcceptedAt: at(7), Attempts: 2, NextAt: at(120)}},
+		{State: broker.LeaseRevoking, By: "ebb", Cause: broker.CauseDeadline, Upstream: broker.Upstream{AcceptedAt: at(7), Attempts: 2, Unjudged: 3, NextAt: at(120)}},
 		{State: broker.LeaseRevoked, By: "ebb", Upstream: broker.Upstream{AcceptedAt: at(7), DeadAt: at(9), ProbedAt: at(9), Proof: broker.ProofProbed, Attempts: 2}},
 	}
 	handle := ""
@@ -217,6 +217,7 @@ func settleRefused(t *journalTest) {
 		"handle with NUL":        func(m *broker.LeaseMove) { m.Upstream.Handle = "a\x00" },
 		"error that is no text":  func(m *broker.LeaseMove) { m.Upstream.LastError = "\xff" },
 		"attempts less than one": func(m *broker.LeaseMove) { m.Upstream.Attempts = -1 },
+		"probes less than one":   func(m *broker.LeaseMove) { m.Upstream.Unjudged = -1 },
 	} {
 		m := good
 		f(&m)

@@ -272,7 +272,7 @@ func (b *Broker) call(ctx context.Context, u *upstream, do func(context.Context)
 	defer cancel()
 	err := do(called)
 	if err != nil && ctx.Err() != nil {
-		u.ending.Done(true, b.now(), 0) // the broker stops: that says nothing about the provider
+		u.ending.Cancel() // the broker stops: that says nothing about the provider
 		return errNotToday
 	}
 	u.ending.Done(answered(err), b.now(), jitter())

@@ -54,6 +54,7 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Le
 		return Token{}, Lease{}, err
 	}
 	if err := b.enliven(ctx, l, w.live.Task); err != nil { // step 2
+		u.minting.Cancel()
 		return Token{}, Lease{}, m.never(err)
 	}
 	cred, err := m.call(ctx) // step 3
@@ -78,7 +79,8 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Le
 }
 
 // intend makes durable that something is about to come into being. It fails when
-// what will be needed to record the outcome is not there now.
+// what will be needed to record the outcome is not there now. Without an error the
+// provider's breaker has granted the call.
 func (m *minting) intend(ctx context.Context) error {
 	if _, err := m.b.cfg.Sealer.Seal(m.lease.ID, provider.NewSecret(m.lease.ID)); err != nil {
 		return unavailable(fmt.Errorf("sealing: %w", err))
@@ -88,7 +90,7 @@ func (m *minting) intend(ctx context.Context) error {
 	}
 	err := m.b.issue(ctx, m.lease, m.d, m.w.live.Caps.Uses, audit.LeaseIntended)
 	if err != nil {
-		m.u.minting.Done(true, m.b.now(), jitter()) // the provider was not asked
+		m.u.minting.Cancel()
 		return err
 	}
 	m.u.held.Add(1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/broker/provider"
 )
@@ -136,6 +137,57 @@ func TestUpstreamMintBreaker(t *testing.T) {
 	x.Clock.Add(time.Minute)
 	minted(t, s, "up:a:read")
 	x.settledBut(t, s.Task.ID, 1)
+}
+
+// A mint that is refused here, before its provider is asked, is no news of a provider
+// that was down: the next one finds out, and nobody takes it for an answer.
+func TestUpstreamMintBreakerOutlastsRefusals(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]func(*third, *brokertest.Sandbox) error{
+		"by the ledger": func(x *third, full *brokertest.Sandbox) error {
+			_, err := full.Ask(t, "up:a:read")
+			return err
+		},
+		"by the journal": func(x *third, full *brokertest.Sandbox) error {
+			x.store.on(audit.LeaseIntended, func() error { return errNoDatabase })
+			defer x.store.on(audit.LeaseIntended, nil)
+			_, err := full.Ask(t, "up:a:read")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{})
+			s := x.Open(t, upSpec())
+			capped := upSpec()
+			capped.Caps.Leases = 1
+			full := x.Open(t, capped)
+			minted(t, full, "orders:eu/1:read")
+			x.up.On(brokertest.OpMint, brokertest.Error500)
+			for range 6 {
+				_, err := s.Ask(t, "up:a:read")
+				kindOf(t, err, broker.Unavailable)
+			}
+			x.Clock.Add(time.Minute)
+			if err := refused(x, full); err == nil {
+				t.Fatal("nothing was refused")
+			}
+			asked := x.up.Calls(brokertest.OpMint)
+			for range 3 {
+				_, err := s.Ask(t, "up:a:read")
+				kindOf(t, err, broker.Unavailable)
+			}
+			if n := x.up.Calls(brokertest.OpMint) - asked; n != 1 {
+				t.Errorf("%d calls found out that it is still down", n)
+			}
+			x.up.On(brokertest.OpMint, "")
+			x.Clock.Add(2 * time.Minute)
+			if err := refused(x, full); err == nil {
+				t.Fatal("nothing was refused")
+			}
+			minted(t, s, "up:a:read")
+		})
+	}
 }
 
 // One provider that hangs keeps no other waiting.

@@ -49,7 +49,7 @@ func (b *Breaker) state(now time.Time) State {
 // Probing reports whether the next call is the one that decides.
 func (b *Breaker) Probing(now time.Time) bool { return b.State(now) == HalfOpen }
 
-// Try asks for one call. When it is granted, Done must follow.
+// Try asks for one call. When it is granted, Done must follow, or Cancel.
 func (b *Breaker) Try(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,6 +76,14 @@ func (b *Breaker) Done(answered bool, now time.Time, jitter float64) {
 	if b.failed >= b.Failures {
 		b.until = now.Add(b.Backoff.Wait(b.failed-b.Failures+1, jitter))
 	}
+}
+
+// Cancel gives a granted call back that was not made: nothing was found out, and the
+// next one may.
+func (b *Breaker) Cancel() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
 }
 
 // Retry is when to ask again; zero when a call may be granted now.

@@ -66,6 +66,32 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// A call that was granted and not made is no news: neither does it hold up the next
+// one, nor does it count as an answer.
+func TestBreakerCancel(t *testing.T) {
+	t.Parallel()
+	b := pace.Breaker{Failures: 2, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}
+	b.Try(epoch)
+	b.Done(false, epoch, 0)
+	b.Try(epoch)
+	b.Cancel()
+	b.Try(epoch)
+	b.Done(false, epoch, 0)
+	if b.State(epoch) != pace.Open {
+		t.Fatal("a call that was not made broke a row of failures")
+	}
+	now := epoch.Add(time.Second)
+	for range 3 {
+		if !b.Try(now) {
+			t.Fatal("nobody may find out")
+		}
+		b.Cancel()
+		if b.State(now) != pace.HalfOpen || !b.Retry(now).IsZero() {
+			t.Errorf("state %v, again at %s", b.State(now), b.Retry(now))
+		}
+	}
+}
+
 func TestBreakerLetsOneFindOut(t *testing.T) {
 	t.Parallel()
 	b := pace.Breaker{Failures: 1, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}

@@ -86,7 +86,7 @@ func (b *Broker) room(u *upstream, now time.Time) int {
 	under := len(u.claims)
 	free := cap(u.claims) - under
 	switch {
-	case u.quietFor(now) > 0 || !u.ending.Retry(now).IsZero():
+	case u.quiet.left(now) > 0 || !u.ending.Retry(now).IsZero():
 		return 0
 	case u.ending.Probing(now):
 		if under > 0 {

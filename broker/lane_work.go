@@ -265,7 +265,7 @@ func (b *Broker) call(ctx context.Context, u *upstream, do func(context.Context)
 	}
 	defer func() { <-u.calls }()
 	now := b.now()
-	if ctx.Err() != nil || u.quietFor(now) > 0 || !u.ending.Try(now) {
+	if ctx.Err() != nil || u.quiet.left(now) > 0 || !u.ending.Try(now) {
 		return errNotToday
 	}
 	called, cancel := context.WithTimeout(ctx, callTime)
@@ -277,7 +277,7 @@ func (b *Broker) call(ctx context.Context, u *upstream, do func(context.Context)
 	}
 	u.ending.Done(answered(err), b.now(), jitter())
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
-		u.leaveAlone(b.now(), busy.After)
+		u.quiet.keep(b.now(), busy.After)
 	}
 	return err
 }
@@ -287,7 +287,7 @@ func (b *Broker) call(ctx context.Context, u *upstream, do func(context.Context)
 func (a *attempt) fail(err error) {
 	now := a.b.now()
 	if errors.Is(err, errNotToday) { // nobody tried
-		wait := max(a.u.quietFor(now), a.u.ending.Retry(now).Sub(now), 0)
+		wait := max(a.u.quiet.left(now), a.u.ending.Retry(now).Sub(now), 0)
 		a.up.NextAt = now.Add(wait + time.Duration(jitter()*float64(time.Second)))
 		return
 	}

@@ -111,7 +111,7 @@ func (m *minting) call(ctx context.Context) (provider.Credential, error) {
 	case err == nil:
 	case isBusy:
 		wait := max(busy.After, time.Second)
-		m.u.leaveAlone(m.b.now(), wait)
+		m.u.noMints.keep(m.b.now(), wait)
 		return cred, m.never(&Error{Kind: TooMany, Public: "The provider limits how often it may be asked. Wait, then try again.", Cause: err, RetryAfter: wait})
 	case errors.Is(err, provider.ErrRefused):
 		return cred, m.never(E(Denied, refusal(err), err))

@@ -128,7 +128,7 @@ type sweeping struct {
 // run lists and compares. A provider that does not answer its revocations is left
 // alone: the lane finds out when it is back.
 func (s *sweeping) run(ctx context.Context, l provider.Lister) error {
-	if s.u.quietFor(s.began) > 0 || s.u.ending.State(s.began) != pace.Closed {
+	if s.u.quiet.left(s.began) > 0 || s.u.ending.State(s.began) != pace.Closed {
 		return errNotToday
 	}
 	list, cancel := context.WithCancelCause(ctx)
@@ -147,7 +147,7 @@ func (s *sweeping) run(ctx context.Context, l provider.Lister) error {
 		err = context.Cause(list) // a list that was cut short is not a whole one
 	}
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
-		s.u.leaveAlone(s.b.now(), busy.After)
+		s.u.quiet.keep(s.b.now(), busy.After)
 	}
 	if ctx.Err() == nil {
 		err = errors.Join(err, s.compare(ctx)) // what was listed before a failure is there all the same

@@ -51,7 +51,8 @@ type upstream struct {
 	calls   chan struct{}
 	claims  chan struct{} // leases that the lane holds claimed
 	wake    chan struct{}
-	quiet   atomic.Int64 // the provider asked to be left alone until then, Unix milliseconds
+	quiet   hush         // the provider asks for no calls
+	noMints hush         // it asks for no mints: who mints a lot must not hold up what ends
 	tried   atomic.Bool  // a trial is under way
 	held    atomic.Int64 // credentials that are in no final state, as last counted
 	swept   swept
@@ -102,26 +103,29 @@ func (u *upstream) nudge() {
 	}
 }
 
-// leaveAlone keeps everybody here from calling for as long as the provider asked.
-func (u *upstream) leaveAlone(now time.Time, d time.Duration) {
+// hush is until when a provider asked to be left alone.
+type hush struct{ until atomic.Int64 } // Unix milliseconds
+
+// keep makes it last for d from now on, at least.
+func (h *hush) keep(now time.Time, d time.Duration) {
 	until := now.Add(d).UnixMilli()
 	for {
-		before := u.quiet.Load()
-		if until <= before || u.quiet.CompareAndSwap(before, until) {
+		before := h.until.Load()
+		if until <= before || h.until.CompareAndSwap(before, until) {
 			return
 		}
 	}
 }
 
-// quietFor is how long the provider wants to be left alone from now on.
-func (u *upstream) quietFor(now time.Time) time.Duration {
-	return max(time.UnixMilli(u.quiet.Load()).Sub(now), 0)
+// left is how long it lasts from now on.
+func (h *hush) left(now time.Time) time.Duration {
+	return max(time.UnixMilli(h.until.Load()).Sub(now), 0)
 }
 
 // enter lets a mint in, or says when to come again.
 func (b *Broker) enter(ctx context.Context, u *upstream, taskID string) (leave func(), err error) {
 	now := b.now()
-	if wait := u.quietFor(now); wait > 0 {
+	if wait := max(u.quiet.left(now), u.noMints.left(now)); wait > 0 {
 		return nil, &Error{Kind: TooMany, Public: "The provider limits how often it may be asked. Wait, then try again.", RetryAfter: wait}
 	}
 	if u.MaxLive > 0 && u.held.Load() >= int64(u.MaxLive) {

@@ -190,6 +190,47 @@ func TestUpstreamMintBreakerOutlastsRefusals(t *testing.T) {
 	}
 }
 
+// I6: a provider that has enough of mints is left alone by mints. What ends is asked
+// for at once, however often somebody runs into the limit.
+func TestLaneOutrunsAFloodOfMints(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{})
+	s, flood := x.Open(t, upSpec()), x.Open(t, upSpec())
+	minted(t, s, "up:a:read")
+	x.up.On(brokertest.OpMint, brokertest.Busy)
+	for range 3 {
+		_, err := flood.Ask(t, "up:a:read")
+		if e := kindOf(t, err, broker.TooMany); e.RetryAfter <= 0 {
+			t.Error("no Retry-After")
+		}
+	}
+	if n := x.up.Calls(brokertest.OpMint); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	x.closed(t, s.Task.ID)
+	eventually(t, "dead at the provider", func() bool { return len(x.up.Alive()) == 0 })
+	x.settled(t, s.Task.ID)
+}
+
+// A provider that has enough of ends has enough of everything.
+func TestUpstreamMintWaitsForABusyLane(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{})
+	s, other := x.Open(t, upSpec()), x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.up.On(brokertest.OpRevoke, brokertest.Busy)
+	x.up.On(brokertest.OpMint, "")
+	x.closed(t, s.Task.ID)
+	eventually(t, "told to wait", func() bool { return x.lease(t, id).Upstream.Attempts > 0 })
+	_, err := other.Ask(t, "up:a:read")
+	if e := kindOf(t, err, broker.TooMany); e.RetryAfter <= 0 || x.up.Calls(brokertest.OpMint) != 0 {
+		t.Errorf("told to come again in %s, after %d calls", e.RetryAfter, x.up.Calls(brokertest.OpMint))
+	}
+	x.up.On(brokertest.OpRevoke, "")
+	x.Clock.Add(10 * time.Second)
+	minted(t, other, "up:a:read")
+}
+
 // One provider that hangs keeps no other waiting.
 func TestLaneDeadProviderDelaysNoOther(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -72,14 +73,15 @@ func (b *batcher) rest() {
 
 // send sends one batch and reports whether there is more to send. It has no
 // caller's context: one that hangs up must not break the others. The client's
-// timeouts bound it.
+// timeouts bound it. A panic of the client is the failure of one batch: whoever
+// waits behind it must still be sent.
 func (b *batcher) send() (more bool) {
 	calls := b.take()
-	sent := false
 	defer func() {
+		panicked := recover()
 		for _, c := range calls {
-			if !sent { // a panic, which must not look like an answer
-				c.err = errLost
+			if panicked != nil { // which must not look like an answer
+				c.err = fmt.Errorf("%w: the client panicked: %v", errLost, panicked)
 			}
 			close(c.done)
 		}
@@ -94,7 +96,6 @@ func (b *batcher) send() (more bool) {
 		cmds = append(cmds, c.cmds...)
 	}
 	b.exec(context.Background(), cmds)
-	sent = true
 	return
 }
 

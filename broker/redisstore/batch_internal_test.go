@@ -92,25 +92,64 @@ func TestBatcherIsInAHurry(t *testing.T) {
 	g.permit <- nil
 }
 
-// A panic in the client is no answer, and the next call is served.
+// A panic in the client is no answer, and neither who waited behind it nor who comes
+// later is lost: whether the caller sends, or somebody does for callers in a hurry.
 func TestBatcherSurvivesPanic(t *testing.T) {
 	t.Parallel()
-	g, b := newGate(time.Minute)
-	died := make(chan any, 1)
-	go func() {
-		defer func() { died <- recover() }()
-		_ = b.do(t.Context(), one())
-	}()
-	<-g.asked
-	g.permit <- errors.New("boom")
-	if <-died == nil {
-		t.Error("the panic is gone")
-	}
-	next := make(chan error, 1)
-	go func() { next <- b.do(t.Context(), one()) }()
-	<-g.asked
-	g.permit <- nil
-	if err := <-next; err != nil {
-		t.Error(err)
+	for name, limit := range map[string]time.Duration{"the caller sends": time.Minute, "another sends": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, b := newGate(limit)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+			defer cancel()
+			call := func() chan error {
+				out := make(chan error, 1)
+				go func() {
+					err := errors.New("the caller panicked")
+					defer func() {
+						_ = recover()
+						out <- err
+					}()
+					err = b.do(ctx, one())
+				}()
+				return out
+			}
+			answer := func(c chan error) error {
+				t.Helper()
+				select {
+				case err := <-c:
+					return err
+				case <-time.After(10 * time.Second):
+					t.Fatal("no answer")
+				}
+				return nil
+			}
+			sent := func(answer error) {
+				t.Helper()
+				select {
+				case <-g.asked:
+					g.permit <- answer
+				case <-time.After(10 * time.Second):
+					t.Fatal("nothing is sent")
+				}
+			}
+			first := call()
+			<-g.asked
+			behind := call()
+			waiting(t, b, 1)
+			g.permit <- errors.New("boom")
+			if err := answer(first); !errors.Is(err, errLost) {
+				t.Errorf("the panic is answered with %v", err)
+			}
+			sent(nil)
+			if err := answer(behind); err != nil {
+				t.Error(err)
+			}
+			later := call()
+			sent(nil)
+			if err := answer(later); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

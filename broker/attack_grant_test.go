@@ -106,3 +106,44 @@ func TestAttackApprovalOutlivesTheParent(t *testing.T) {
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.InvalidGrant)
 }
+
+// What a person approved for a token to be narrowed serves what dies with that token,
+// and nothing that would outlive it.
+func TestAttackApprovalWithoutTheParent(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	const scope = "orders:eu/1:write"
+	approved := func(err error) broker.Token {
+		t.Helper()
+		p := kindOf(t, err, broker.Pending).Pending
+		approve(t, x.Env, brokertest.Approver, p.RequestID, broker.Verdict{})
+		tok, err := s.Poll(t, p.DeferralCode.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tok
+	}
+	from := func(parent broker.Token) (broker.Token, error) {
+		r := s.Request(t, scope)
+		r.Subject, r.Deferred, r.Tool = broker.Subject{AccessToken: parent.Token.Reveal(), Fault: broker.Invalid}, true, "curl"
+		return x.Broker.Token(t.Context(), r)
+	}
+	_, err := askWith(t, s, scope, "git", 0)
+	root := approved(err)
+	sibling, err := askWith(t, s, scope, "git", 0)
+	if err != nil || sibling.LeaseID == root.LeaseID {
+		t.Fatalf("the same again: %v", err)
+	}
+	_, err = from(root)
+	child := approved(err)
+	for name, parent := range map[string]broker.Token{"the root": root, "what was narrowed from it": child} {
+		if _, err := from(parent); err != nil {
+			t.Errorf("from %s, while the grant lives: %v", name, err)
+		}
+	}
+	_, err = from(sibling)
+	kindOf(t, err, broker.Pending)
+	_, err = askWith(t, s, scope, "curl", 0)
+	kindOf(t, err, broker.Pending)
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,7 +133,8 @@ func earliest(a time.Time, more ...time.Time) time.Time {
 
 // liveGrant finds an approval of this task that covers the request: nobody is
 // asked twice for the same. Another tool is not the same: the approver saw which
-// one it was for. The people who gave it must be those that policy
+// one it was for; and what it was given for a narrowed token dies with that, so that
+// it serves nothing that would not. The people who gave it must be those that policy
 // wants now: it may want others since the task has read something, or since it
 // was changed (I7).
 func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now time.Time) (*Request, error) {
@@ -141,11 +143,17 @@ func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now t
 		return nil, unavailable(err)
 	}
 	for _, r := range rs {
-		if r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool && r.Granted.Covers(w.scopes) && agreed(r, d) && keeps(w.promise(), seen(r)) {
+		same := r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool
+		if same && begins(w.lineage, r.Parents) && r.Granted.Covers(w.scopes) && agreed(r, d) && keeps(w.promise(), seen(r)) {
 			return &r, nil
 		}
 	}
 	return nil, nil
+}
+
+// begins reports whether a lineage, oldest first, is that of head or goes on from it.
+func begins(lineage, head []string) bool {
+	return len(head) <= len(lineage) && slices.Equal(lineage[:len(head)], head)
 }
 
 // seen is how the people who decided r were told that its credential can be taken

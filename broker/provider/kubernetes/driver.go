@@ -87,23 +87,30 @@ func (h handle) secret() (provider.Secret, error) {
 	return provider.NewSecret(string(b)), err
 }
 
-// Mint makes the Secret, and then a token that hangs on it. What failed halfway is
-// taken back at once; if that fails, too, the broker finds the Secret by its name.
+// Mint saves the namespace, makes the Secret, and then a token that hangs on it. What
+// failed halfway is taken back at once; if that fails, too, the broker finds the
+// Secret by its name, in the namespace of the day it was made.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	acc, err := d.cfg.Grants.One(g.Scopes)
 	if err != nil {
 		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
 	}
 	name := provider.Name(g.Instance, g.LeaseID)
-	if name == "" || !g.ExpiresAt.After(g.IssuedAt) {
-		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("kubernetes: no lease, no instance or no lifetime"))
+	if name == "" || !g.ExpiresAt.After(g.IssuedAt) || g.Save == nil {
+		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("kubernetes: no lease, no instance, no lifetime or nothing that saves"))
+	}
+	hs, err := handle{Namespace: acc.Namespace}.secret()
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	if err := g.Save(ctx, hs); err != nil {
+		return provider.Credential{Handle: hs}, fmt.Errorf("kubernetes: the namespace of the lease could not be saved: %w", err)
 	}
 	h, err := d.create(ctx, g, acc, name)
 	if err != nil {
-		return provider.Credential{}, judged(err)
+		return provider.Credential{Handle: hs}, judged(err)
 	}
-	hs, err := h.secret()
-	if err != nil {
+	if hs, err = h.secret(); err != nil {
 		return provider.Credential{}, err
 	}
 	c, err := d.request(ctx, g, acc, name, h)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ func grant(action string, life time.Duration) provider.Grant {
 	return provider.Grant{
 		LeaseID: "lse_" + hex.EncodeToString(id), Instance: instance, TaskID: "tsk_1", Sandbox: "sbx_1", Subject: "ann",
 		Scopes: scopes.MustParseSet("kube:shop:" + action), IssuedAt: now, ExpiresAt: now.Add(life),
+		Save: func(context.Context, provider.Secret) error { return nil },
 	}
 }
 
@@ -121,7 +123,60 @@ func TestScopesAreExact(t *testing.T) {
 	}
 }
 
-// An intent without an outcome has no handle: the name and the scope are enough.
+// The answer of the server is lost, and the configuration is another one when the
+// intent is settled: what was saved says in which namespace the Secret is.
+func TestIntentWhoseGrantHasMoved(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	moved := configFor(t, a)
+	moved.Grants["shop"]["deploy"] = kubernetes.Account{Namespace: "other", ServiceAccount: "reader"}
+	gone := configFor(t, a)
+	delete(gone.Grants["shop"], "deploy")
+	for name, today := range map[string]kubernetes.Config{"moved": moved, "gone": gone} {
+		a.set(func() {
+			a.after = func(http.ResponseWriter, *http.Request, int, any) bool { panic(http.ErrAbortHandler) }
+		})
+		g := grant("deploy", time.Hour)
+		var saved provider.Secret
+		g.Save = func(_ context.Context, h provider.Secret) error {
+			if saved = h; a.left() != 0 {
+				t.Errorf("%s: the Secret was made before its place was saved", name)
+			}
+			return nil
+		}
+		if _, err := driver(t, configFor(t, a)).Mint(t.Context(), g); err == nil || errors.Is(err, provider.ErrRefused) || a.left() != 1 {
+			t.Fatalf("%s: Mint = %v, %d Secrets", name, err, a.left())
+		}
+		a.set(func() { a.after = nil })
+		d := driver(t, today)
+		if alive, err := d.Probe(t.Context(), targetOf(g, saved)); err != nil || !alive {
+			t.Errorf("%s: Probe = %v, %v", name, alive, err)
+		}
+		if err := d.Revoke(t.Context(), targetOf(g, saved)); err != nil || a.left() != 0 {
+			t.Errorf("%s: Revoke = %v, %d Secrets are left", name, err, a.left())
+		}
+		a.set(func() { clear(a.secrets) })
+	}
+}
+
+func TestWhatIsNotSavedIsNotMade(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	g := grant("deploy", time.Hour)
+	g.Save = func(context.Context, provider.Secret) error { return errors.New("the journal is down") }
+	if _, err := driver(t, configFor(t, a)).Mint(t.Context(), g); err == nil || errors.Is(err, provider.ErrRefused) {
+		t.Errorf("Mint = %v", err)
+	}
+	g.Save = nil
+	if _, err := driver(t, configFor(t, a)).Mint(t.Context(), g); !errors.Is(err, provider.ErrRefused) {
+		t.Errorf("Mint without Save = %v", err)
+	}
+	if len(a.calls) != 0 {
+		t.Errorf("the server was asked: %q", a.calls)
+	}
+}
+
+// Without a handle the name and the scope are enough.
 func TestRevokeByNameAlone(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)

@@ -12,8 +12,8 @@ import (
 	"ebb/broker/provider"
 )
 
-// of finds the Secret of a target. An intent has no handle: the name follows from
-// the lease and the namespace from its scope.
+// of finds the Secret of a target. Without a handle, which Mint saves before it makes
+// anything, the name follows from the lease and the namespace from its scope.
 func (d *Driver) of(t provider.Target) (name string, h handle, err error) {
 	if name = provider.Name(t.Instance, t.LeaseID); name == "" {
 		return "", h, errors.New("kubernetes: the target is no lease of this installation")

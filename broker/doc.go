@@ -11,7 +11,6 @@
 //	broker.go   Config, New, and the Broker that all of the below belong to
 //	providers.go  the providers as clients and operators see them
 //	open.go     a task is opened; tend.go  seen alive, paused, resumed, tainted
-//	seal.go     Sealer: what keeps revocation handles unreadable at rest
 //	record.go   audit entries, and writing them
 //	secrets.go  the operator's secrets, which drivers use
 //	trial.go    a provider tried out in a task of its own; trial_steps.go: what is
@@ -54,6 +53,8 @@
 // # The end
 //
 //	complete.go    the one way a task ends, whoever or whatever ends it
+//	owe.go         ends that a store has not taken yet: tried until it has
+//	tombs.go       the ends that this process knows of, whatever the ledger says
 //	introspect.go  RFC 7662 and RFC 7009
 //	read.go        listings, and the end of one credential
 //	run.go         deadlines, heartbeats, owed ends, the feed, checkpoints

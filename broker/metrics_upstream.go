@@ -70,7 +70,7 @@ func (u *upstreamMetrics) failed(err error) {
 	switch {
 	case busy:
 		outcome = "busy"
-	case errors.Is(err, errAlive):
+	case errors.Is(err, errAlive), errors.Is(err, errOutlived):
 		outcome = "still_alive"
 	case errors.Is(err, errSealed):
 		outcome = "sealed"

@@ -1,6 +1,6 @@
 // Package vaultapi is a client of Vault or OpenBao that is logged in: the ground
-// that everything stands on which talks to one (provider vault, sealing keys,
-// signing keys).
+// that everything stands on which talks to one (providers vault and static,
+// sealing keys).
 //
 //	config.go     Config: address, namespace, and how to log in
 //	client.go     Client: Do as the broker, As somebody else; logs in again by itself

@@ -28,9 +28,9 @@ var layers = [][]string{
 	{"ebb/broker/awsapi/awstest", "ebb/broker/seal/sealtest", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/github/githubtest"},
 	{"ebb/broker", "ebb/broker/provider/*", "ebb/broker/seal/*"},
 	{"ebb/broker/storetest"},
-	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/egress", "ebb/broker/provider/all", "ebb/broker/seal/all"},
+	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/provider/all", "ebb/broker/seal/all"},
 	{"ebb/web", "ebb/web/client", "ebb/web/load", "ebb/web/verify", "ebb/broker/brokertest"},
-	{"ebb/web/api", "ebb/web/console", "ebb/broker/brokertest/crashtest"},
+	{"ebb/web/api", "ebb/broker/brokertest/crashtest"},
 	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config"},
 	{"ebb/cmd/ebb/internal/*"},
 	{"ebb/cmd/ebb", "ebb/.ci/peers/load"},
@@ -39,7 +39,7 @@ var layers = [][]string{
 // fences keep a library where it belongs: import path prefix to the packages
 // that may import it.
 var fences = map[string][]string{
-	"github.com/labstack/echo":       {"ebb/web", "ebb/web/api", "ebb/web/console", "ebb/web/verify"},
+	"github.com/labstack/echo":       {"ebb/web", "ebb/web/api", "ebb/web/verify"},
 	"github.com/redis/go-redis":      {"ebb/broker/redisstore"},
 	"database/sql":                   {"ebb/broker/sqlstore", "ebb/migrations"},
 	"github.com/jackc/pgx":           {"ebb/broker/sqlstore", "ebb/broker/storetest", "ebb/broker/provider/postgres"},

@@ -100,7 +100,6 @@ func (c *cli) welcome(cfg config.Config, n *node) {
 	}
 	for _, line := range [][2]string{
 		{"API", n.url},
-		{"console", n.url + "/console (not in this build)"},
 		{"data", cfg.DataDir},
 		{"journal", where(cfg.Database, "SQLite in the data directory")},
 		{"ledger", ledger},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestNodeJudge(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("EBB_TEST_NODE_JUDGE")
 	if dir == "" {
-		if strings.Contains(os.Getenv("EBB_TEST_REQUIRE"), "node") {
+		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "node") {
 			t.Fatal("EBB_TEST_REQUIRE wants node: set EBB_TEST_NODE_JUDGE to a directory where testdata/judge/package.json is installed")
 		}
 		t.Skip("EBB_TEST_NODE_JUDGE is not set")

@@ -2,7 +2,9 @@ package github_test
 
 import (
 	"net/http"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +109,9 @@ func TestInjectedIsAccepted(t *testing.T) {
 func TestGit(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "git") {
+			t.Fatal("EBB_TEST_REQUIRE lists git: install it")
+		}
 		t.Skip("git is not installed")
 	}
 	r := newRigAt(t, "/api/v3")

@@ -12,7 +12,6 @@ import (
 // SQLSTATEs (PostgreSQL's appendix A).
 const (
 	undefinedObject  = "42704" // no such role
-	duplicateObject  = "42710" // the role exists
 	noPrivilege      = "42501"
 	tooManyConns     = "53300"
 	dependentObjects = "2BP01" // the role owns or may use something

@@ -44,13 +44,6 @@ func (s *Server) Break(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// Heal ends all faults.
-func (s *Server) Heal() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = nil
-}
-
 // fault takes the one for this call, or nil. The lock is held.
 func (s *Server) fault(r *http.Request) *Fault {
 	for _, f := range s.faults {

@@ -21,7 +21,7 @@ func Keys() []Key { return append([]Key(nil), keys...) }
 var keys = []Key{
 	{Path: "public_url", Doc: "Issuer and base of every URL that ebb announces; default http(s)://<listen>.",
 		to: func(c *Config, _ *reader) any { return &c.PublicURL }},
-	{Path: "listen", Default: "127.0.0.1:8420", Doc: "Address of API and console. Anything but loopback needs tls.cert and tls.key.",
+	{Path: "listen", Default: "127.0.0.1:8420", Doc: "Address of the API. Anything but loopback needs tls.cert and tls.key.",
 		to: func(c *Config, _ *reader) any { return &c.Listen }},
 	{Path: "tls.cert", Doc: "PEM file of the server certificate chain.",
 		to: func(c *Config, _ *reader) any { return &c.TLS.Cert }},
@@ -84,7 +84,7 @@ var keys = []Key{
 	{Path: "signing.keys_dir", Doc: "Directory (0700) of signing keys; default data_dir/keys. Replicas share it.",
 		to: func(c *Config, _ *reader) any { return &c.Signing.KeysDir }},
 	{Path: "sealing.kind", Default: "file", Doc: "Where the key lives that seals revocation handles: file, transit (Vault, OpenBao), or kms (AWS).",
-		to: func(c *Config, _ *reader) any { return &c.Sealing.Kind }},
+		to: func(c *Config, _ *reader) any { return choice{&c.Sealing.Kind, []string{"file", "transit", "kms"}} }},
 	{Path: "sealing.config", Doc: "What the kind needs; default {path: data_dir/sealing.pem}. Replicas share the key; without it what is owed to providers waits.",
 		to: func(c *Config, r *reader) any {
 			return listOf(func(path string, n ast.Node) { r.assign(path, n, &c.Sealing.Config) })

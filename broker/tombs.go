@@ -1,0 +1,41 @@
+package broker
+
+import (
+	"sync"
+	"time"
+)
+
+// tombs are the ends this process knows of by itself or from the feed. They are
+// asked before the ledger, so that an end that the ledger forgets in a failover
+// still holds here.
+type tombs struct {
+	mu sync.RWMutex
+	m  map[string]time.Time // task or lease id -> forget after
+}
+
+func (t *tombs) add(id string, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil {
+		t.m = map[string]time.Time{}
+	}
+	if until.After(t.m[id]) {
+		t.m[id] = until
+	}
+}
+
+func (t *tombs) has(id string, now time.Time) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return now.Before(t.m[id])
+}
+
+func (t *tombs) sweep(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, until := range t.m {
+		if !now.Before(until) {
+			delete(t.m, id)
+		}
+	}
+}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -45,7 +43,7 @@ func (c Config) SDK() (sdk.Config, error) {
 		return sdk.Config{}, err
 	}
 	transport := provider.HTTP{Roots: c.Roots, Timeout: c.Timeout}.Client()
-	transport.Transport = bounded{transport.Transport}
+	transport.Transport = named{bounded{transport.Transport}}
 	cfg := sdk.Config{Region: c.Region, Credentials: own, HTTPClient: transport, Retryer: func() sdk.Retryer { return Retryer(c.Timeout) }}
 	if c.Endpoint != "" {
 		cfg.BaseEndpoint = &c.Endpoint
@@ -107,30 +105,4 @@ func SafeEndpoint(text string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-// bounded ends answers that go on for ever: an error, not a short answer.
-type bounded struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		resp.Body = &boundedBody{resp.Body, maxAnswer}
-	}
-	return resp, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left int
-}
-
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, provider.ErrTooLarge
-	}
-	return n, err
 }

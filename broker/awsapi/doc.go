@@ -2,6 +2,7 @@
 // what ended early, reads no answer without an end, and takes nothing from the
 // SDK's configuration but credentials.
 //
-//	client.go  Config and the SDK's configuration made of it
-//	reply.go   what an error of AWS says
+//	client.go     Config and the SDK's configuration made of it
+//	transport.go  answers have an end, and refusals of Ceph RGW a code
+//	reply.go      what an error of AWS says
 package awsapi

@@ -10,8 +10,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Reply is what an error of AWS says. Code is empty or "UnknownError" where the
-// service writes errors in its own way (Ceph RGW): then the status counts.
+// Reply is what an error of AWS says. Code is empty or "UnknownError" when it was
+// not the service that answered, but a proxy, say.
 type Reply struct {
 	Code   string
 	Status int
@@ -42,8 +42,12 @@ var ownFault = []string{"ExpiredToken", "ExpiredTokenException", "InvalidClientT
 // OwnFault reports whether it is ebb's own credentials that are refused.
 func (r Reply) OwnFault() bool { return slices.Contains(ownFault, r.Code) }
 
-// Judged reports whether the service has understood a call and refused it.
+// Named reports whether the answer has a code: it is the service's own.
+func (r Reply) Named() bool { return r.Code != "" && r.Code != "UnknownError" }
+
+// Judged reports whether the service has understood a call and refused it. A time
+// that was over (408) says nothing about what was done.
 func Judged(err error) bool {
 	r, ok := ReplyOf(err)
-	return ok && (r.Throttled() || r.Status >= 400 && r.Status < 500)
+	return ok && (r.Throttled() || r.Named() && r.Status >= 400 && r.Status < 500 && r.Status != http.StatusRequestTimeout)
 }

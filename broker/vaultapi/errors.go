@@ -19,11 +19,19 @@ func Status(err error) int {
 	return 0
 }
 
-// Says reports whether the answer has a line that contains text. Vault has no
+// Judged reports whether it is Vault itself that said no: a proxy before it, or
+// whatever else has its address, answers with a status too, but not with errors
+// in Vault's JSON.
+func Judged(err error) bool {
+	re, ok := errors.AsType[*api.ResponseError](err)
+	return ok && !re.RawError && len(re.Errors) > 0
+}
+
+// Says reports whether Vault's answer has a line that contains text. Vault has no
 // error codes: its own clients compare words as well.
 func Says(err error, text string) bool {
 	re, ok := errors.AsType[*api.ResponseError](err)
-	if !ok {
+	if !ok || re.RawError {
 		return false
 	}
 	for _, line := range re.Errors {

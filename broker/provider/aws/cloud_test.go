@@ -66,6 +66,9 @@ const (
 	garbage         // done, 200 with nonsense
 	endless         // done, an answer without an end
 	hollow          // 200 without credentials
+	nginx           // 404 of a proxy
+	empty           // 404 of nobody
+	late            // 408
 	forbid          // AccessDenied
 	lasting         // done, but the session is said to live for a day
 )
@@ -186,6 +189,16 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case forbid:
 		refuse(w, 403, "AccessDenied")
+		return
+	case nginx:
+		w.WriteHeader(404)
+		_, _ = io.WriteString(w, "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>NoSuchEntity</body>\r\n</html>")
+		return
+	case empty:
+		w.WriteHeader(404)
+		return
+	case late:
+		refuse(w, 408, "RequestTimeout")
 		return
 	case hollow:
 		_, _ = io.WriteString(w, "<AssumeRoleResponse><AssumeRoleResult></AssumeRoleResult></AssumeRoleResponse>")

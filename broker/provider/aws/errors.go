@@ -17,8 +17,9 @@ func replyOf(err error) (reply, bool) {
 	return reply{r}, ok
 }
 
-// missing reports whether what the call names is not there.
-func (r reply) missing() bool { return r.Code == "NoSuchEntity" || r.Status == http.StatusNotFound }
+// missing reports whether what the call names is not there. No status says that: a
+// proxy's own 404 would stand for a role that is gone, and what it had made for dead.
+func (r reply) missing() bool { return r.Code == "NoSuchEntity" }
 
 // full reports whether a policy is larger than IAM takes.
 func (r reply) full() bool { return r.Code == "LimitExceeded" }
@@ -40,7 +41,7 @@ func busy(err error, now time.Time) error {
 	return provider.Busy(r.Header, now, defaultPause, err)
 }
 
-// Sentences for refusals, by AWS's code; RGW's and MinIO's statuses below.
+// Sentences for refusals, by AWS's code.
 var sentences = map[string]string{
 	"AccessDenied": "AWS does not let ebb assume the role of this scope: its trust policy must allow ebb sts:AssumeRole, and sts:TagSession and sts:SetSourceIdentity where those are on; " +
 		"ask the operator to run ebb providers check",
@@ -65,8 +66,6 @@ func mintError(err error, sure bool, now time.Time) error {
 	case known:
 	case r.OwnFault():
 		public = "AWS does not accept ebb's own credentials: ask the operator to run ebb providers check"
-	case r.missing():
-		public = sentences["NoSuchEntity"]
 	case r.Status == http.StatusForbidden:
 		public = sentences["AccessDenied"]
 	default:

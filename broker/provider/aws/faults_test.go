@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ebb/broker/provider"
 )
 
 func TestFaultsOfIAM(t *testing.T) {
@@ -65,5 +67,39 @@ func TestRevokeWhenTheCallerLeaves(t *testing.T) {
 	revokeAll(t, d, gs, ls[1:]) // waits for its own turn, behind the one that hangs
 	if alive(t, cl, ls) != 0 {
 		t.Error("alive")
+	}
+}
+
+// A proxy before IAM answers 404 to everything: no role has gone, nothing is dead,
+// and nobody knows that nothing was made.
+func TestAProxysWordIsNotAWSs(t *testing.T) {
+	for name, f := range map[string]fault{"nginx": nginx, "empty": empty, "late": late} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cl := newCloud(t)
+			d, gs := driver(t, cl.config()), newGrants(cl.now)
+			ls := mintAll(t, d, gs, 1, "tsk_1")
+			actions := []string{"GetRolePolicy", "GetRole", "PutRolePolicy", "AssumeRole"}
+			for _, a := range actions {
+				cl.fail(a, slices.Repeat([]fault{f}, 9)...)
+			}
+			target := gs.target(ls[0].Grant, ls[0].Credential)
+			if err := d.Revoke(t.Context(), target); err == nil {
+				t.Error("Revoke succeeds")
+			}
+			if alive, err := d.Probe(t.Context(), target); err == nil && !alive {
+				t.Error("the probe takes it for a proof of death")
+			}
+			if _, err := d.Mint(t.Context(), gs.next()); err == nil || errors.Is(err, provider.ErrRefused) || isBusy(err) {
+				t.Errorf("Mint = %v", err)
+			}
+			for _, a := range actions {
+				cl.fail(a)
+			}
+			revokeAll(t, d, gs, ls)
+			if alive(t, cl, ls) != 0 {
+				t.Error("alive after the retry")
+			}
+		})
 	}
 }

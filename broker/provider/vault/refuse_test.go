@@ -95,7 +95,15 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"500":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"sealed":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 		"busy":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
-		"hang":    func(http.ResponseWriter, *http.Request) { <-stop },
+		"nginx": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte("<html><body>404 Not Found: invalid accessor, invalid lease</body></html>"))
+		},
+		"404": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"errors":[]}`))
+		},
+		"hang": func(http.ResponseWriter, *http.Request) { <-stop },
 		"away": func(w http.ResponseWriter, _ *http.Request) {
 			http.Redirect(w, &http.Request{}, "http://127.0.0.1:1/", http.StatusFound)
 		},
@@ -118,11 +126,13 @@ func TestAnswersThatAreNone(t *testing.T) {
 		if _, busy := errors.AsType[*provider.BusyError](err); busy != (name == "busy") {
 			t.Errorf("%s: Mint = %v", name, err)
 		}
-		if err := d.Revoke(t.Context(), targetOf(g, provider.NewSecret(`{"accessor":"a","lease":"l"}`))); err == nil && name != "empty" && name != "garbage" {
-			t.Errorf("%s: Revoke succeeds", name)
-		}
-		if alive, err := d.Probe(t.Context(), targetOf(g, provider.NewSecret(`{"accessor":"a","lease":"l"}`))); err == nil && !alive {
-			t.Errorf("%s: the probe takes it for a proof of death", name)
+		for _, h := range []string{`{"accessor":"a","lease":"l"}`, `{"accessor":"a"}`} {
+			if err := d.Revoke(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil && name != "empty" && name != "garbage" {
+				t.Errorf("%s: Revoke of %s succeeds", name, h)
+			}
+			if alive, err := d.Probe(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil && !alive {
+				t.Errorf("%s: the probe of %s takes it for a proof of death", name, h)
+			}
 		}
 	}
 	close(stop)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/hashicorp/vault/api"
 
@@ -52,10 +51,9 @@ func (d *Driver) end(ctx context.Context, h handle) error {
 	})
 }
 
-// gone reports that there is no token with the accessor.
-func gone(err error) bool {
-	return vaultapi.Status(err) == http.StatusNotFound || vaultapi.Says(err, "invalid accessor")
-}
+// gone reports that there is no token with the accessor. No status says that: a
+// proxy's own 404 would make everything dead.
+func gone(err error) bool { return vaultapi.Says(err, "invalid accessor") }
 
 // drop takes a token back that nothing was asked with. When that fails its own time
 // ends it.

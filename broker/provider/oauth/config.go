@@ -29,6 +29,9 @@ type Config struct {
 	// AssumedLifetime is how many seconds a token lives whose answer does not say;
 	// 0 = such an answer is refused.
 	AssumedLifetime int `json:"assumed_lifetime,omitempty"`
+	// MaxLifetime is how many seconds a token that cannot be revoked may live at most
+	// when that is longer than its lease; 0 = 3600. One that lives longer is not handed out.
+	MaxLifetime int `json:"max_lifetime,omitempty"`
 }
 
 // Client is ebb as the authorization server knows it.
@@ -83,8 +86,8 @@ func (c Config) check(name string) error {
 	default:
 		bad("client.auth: %q is none of client_secret_basic, client_secret_post, none", c.Client.Auth)
 	}
-	if c.RevocationBound < 0 || c.RevocationBound > maxSeconds || c.AssumedLifetime < 0 || c.AssumedLifetime > maxSeconds {
-		bad("revocation_bound, assumed_lifetime: 1 to %d seconds", maxSeconds)
+	if c.RevocationBound < 0 || c.RevocationBound > maxSeconds || c.AssumedLifetime < 0 || c.AssumedLifetime > maxSeconds || c.MaxLifetime < 0 || c.MaxLifetime > maxSeconds {
+		bad("revocation_bound, assumed_lifetime, max_lifetime: 1 to %d seconds", maxSeconds)
 	}
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its refresh token and its actions")

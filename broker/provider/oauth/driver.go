@@ -19,7 +19,7 @@ import (
 const hold = 30 * time.Second
 
 // lostLifetime is how long a token is thought to live at most whose answer was
-// lost: servers commonly give an hour.
+// lost, unless max_lifetime says: servers commonly give an hour.
 const lostLifetime = time.Hour
 
 // Driver mints through one authorization server.
@@ -69,10 +69,17 @@ func New(name string, c Config, safe provider.Safe, now func() time.Time) (provi
 // Traits: a revoked token is refused when resource servers ask again, if there is
 // revocation at all.
 func (d *Driver) Traits() provider.Traits {
-	// A token whose answer was lost lives as long as the server says, which only that
-	// answer knew.
-	floor := max(lostLifetime, time.Duration(d.cfg.AssumedLifetime)*time.Second)
-	return provider.Traits{Revocability: d.revocability(), ThirdParty: true, Floor: floor}
+	return provider.Traits{Revocability: d.revocability(), ThirdParty: true, Floor: d.floor()}
+}
+
+// floor is how long a token may live that nobody can end: one whose answer was lost
+// lives as long as the server says, which only that answer knew.
+func (d *Driver) floor() time.Duration {
+	most := time.Duration(d.cfg.MaxLifetime) * time.Second
+	if most == 0 {
+		most = lostLifetime
+	}
+	return max(most, time.Duration(d.cfg.AssumedLifetime)*time.Second)
 }
 
 func (d *Driver) revocability() provider.Revocability {
@@ -146,6 +153,12 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	}
 	if got.jwt() {
 		c.Revocability = provider.Revocability{Class: provider.ClassTTLOnly}
+	}
+	if d.cfg.RevocationEndpoint == "" || got.jwt() {
+		if most := max(g.ExpiresAt.Sub(g.IssuedAt), d.floor()); life > most {
+			// The broker hands nothing out beside an error, and records until when it lives.
+			return c, fmt.Errorf("oauth: the token is not handed out: it cannot be revoked and lives %s, longer than %s: shorten it at the server, or set max_lifetime", life, most)
+		}
 	}
 	return c, nil
 }

@@ -64,6 +64,7 @@
 //
 //	lane.go           one lane a provider: claims what is due, never waits for others
 //	lane_work.go      one attempt at one lease: revoke, probe, wait, give up, settle
+//	handles.go        revocation handles that no store has taken yet
 //	complete_wait.go  the end of a task waits for its lanes
 //	proof.go          what is known of it, signed
 //	sweep.go          what providers list, compared with the record

@@ -19,6 +19,9 @@ type minting struct {
 	d     decided
 	lease Lease
 	saved string // the sealed handle that the driver saved on the way
+	// handle is the same in the clear. What is stored is erased when a lane settles the
+	// intent, and then this alone finds what the provider has made since.
+	handle provider.Secret
 }
 
 // mintUpstream mints at a third party (I1, I3). The steps are those of the package
@@ -148,6 +151,7 @@ func refusal(err error) string {
 
 // save makes a handle durable while the mint goes on.
 func (m *minting) save(ctx context.Context, handle provider.Secret) error {
+	m.handle = handle
 	sealed, err := m.b.cfg.Sealer.Seal(m.lease.ID, handle)
 	if err != nil {
 		return fmt.Errorf("sealing: %w", err)

@@ -41,6 +41,9 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 	defer cancel()
 	b, l, now := m.b, m.lease, m.b.now()
 	b.cfg.Logger.WarnContext(ctx, "a credential that may exist at its provider is taken back", "lease_id", l.ID, "provider", l.Provider, "error", cause)
+	if cred.Handle.Empty() {
+		cred.Handle = m.handle
+	}
 	b.kept.keep(l.ID, cred.Handle)
 	b.endInLedger(ctx, l)
 	up, move := *l.Upstream, LeaseMove{ID: l.ID, Fence: 1, State: LeaseRevoking, At: now, By: self}
@@ -55,6 +58,9 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 	move.Upstream = up
 	err := b.cfg.Journal.Append(ctx, Record{SettleLease: &move, Entries: []audit.Entry{m.undeliveredEntry(cause)}})
 	if err == nil {
+		if up.Handle != "" {
+			b.kept.drop(l.ID)
+		}
 		if move.Class == provider.ClassTTLOnly && l.Class != move.Class {
 			m.takeBack(cred) // the lane asks for nothing of this class; it may be worth something all the same
 		}

@@ -173,6 +173,7 @@ func (b *Broker) runUpstream(ctx context.Context, run func(func() error)) {
 		return every(ctx, countRound, b.countOwed)
 	})
 	run(func() error { return every(ctx, countRound, b.bust) })
+	run(func() error { return every(ctx, countRound, b.dropHandles) })
 	run(func() error {
 		b.reseal(ctx) // a key that was rotated while nobody ran
 		return every(ctx, resealRound, b.reseal)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -215,37 +214,6 @@ func weaker(a, b provider.Revocability) provider.Revocability {
 		return a
 	}
 	return b
-}
-
-// handles are revocation handles that could not be made durable. While this
-// process lives they are not lost.
-type handles struct {
-	mu sync.Mutex
-	m  map[string]provider.Secret // by lease
-}
-
-func (h *handles) keep(leaseID string, s provider.Secret) {
-	if s.Empty() {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.m == nil {
-		h.m = map[string]provider.Secret{}
-	}
-	h.m[leaseID] = s
-}
-
-func (h *handles) get(leaseID string) provider.Secret {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.m[leaseID]
-}
-
-func (h *handles) drop(leaseID string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.m, leaseID)
 }
 
 // jitter spreads what would happen at one moment. It decides nothing that

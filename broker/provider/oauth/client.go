@@ -16,6 +16,9 @@ import (
 // maxAnswer bounds an answer: the largest access tokens have some ten kilobytes.
 const maxAnswer = 256 << 10
 
+// defaultPause is what to wait when the server limits the rate and does not say.
+const defaultPause = 5 * time.Second
+
 // oauthError is an error of RFC 6749 section 5.2.
 type oauthError struct {
 	status int
@@ -37,7 +40,8 @@ var codes = map[string]bool{
 }
 
 // post sends a form and returns the body of a 200. Whatever else comes is an error:
-// a *provider.BusyError when the server says when to come again.
+// a *provider.BusyError when the server limits the rate. A 503 is none: nobody knows
+// how far the server had come.
 func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]byte, error) {
 	secret, err := d.secret()
 	if err != nil {
@@ -76,11 +80,12 @@ func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]
 	if json.Unmarshal(body, &doc) == nil && codes[doc.Error] {
 		e.code = doc.Error
 	}
-	if after, ok := provider.RetryAfter(answer.Header, d.now()); ok && (e.status == http.StatusServiceUnavailable || e.status == http.StatusTooManyRequests) {
-		return nil, &provider.BusyError{After: after, Cause: e}
-	}
 	if e.status == http.StatusTooManyRequests {
-		return nil, &provider.BusyError{After: 5 * time.Second, Cause: e}
+		after, told := provider.RetryAfter(answer.Header, d.now())
+		if !told {
+			after = defaultPause
+		}
+		return nil, &provider.BusyError{After: after, Cause: e}
 	}
 	return nil, fmt.Errorf("oauth: %w", e)
 }

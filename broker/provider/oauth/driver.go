@@ -187,20 +187,21 @@ func (d *Driver) exchange(ctx context.Context, g Grant, form url.Values) (got an
 	return got, err
 }
 
-// judged says which answers mean that nothing was made.
+// judged says which answers mean that nothing was made: those with a code of OAuth.
+// A bare status can be a proxy's, when the server has made a token.
 func judged(err error) error {
 	oe, ok := errors.AsType[*oauthError](err)
-	if !ok {
+	if !ok || oe.code == "" || oe.status < http.StatusBadRequest || oe.status >= http.StatusInternalServerError || oe.status == http.StatusRequestTimeout {
 		return err // *provider.BusyError among them
 	}
-	switch {
-	case oe.code == "invalid_grant":
+	switch oe.code {
+	case "invalid_grant":
 		return provider.Refused("The authorization that the broker holds is no longer valid. Tell the operator of the broker to renew it.", err)
-	case oe.code == "invalid_scope" || oe.code == "invalid_target":
+	case "invalid_scope", "invalid_target":
 		return provider.Refused("The server does not grant this scope. Ask for another, or tell the operator of the broker.", err)
-	case oe.status >= http.StatusBadRequest && oe.status < http.StatusInternalServerError:
-		return provider.Refused("The server refuses the broker. Tell the operator of the broker: ebb providers check says what is missing.", err)
-	default:
+	case "temporarily_unavailable", "server_error":
 		return err
+	default:
+		return provider.Refused("The server refuses the broker. Tell the operator of the broker: ebb providers check says what is missing.", err)
 	}
 }

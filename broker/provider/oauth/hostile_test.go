@@ -110,10 +110,14 @@ func TestErrorsOfTheServer(t *testing.T) {
 		"grant":   {400, `{"error":"invalid_grant","error_description":"canary"}`, "renew it"},
 		"scope":   {400, `{"error":"invalid_scope"}`, "does not grant"},
 		"client":  {401, `{"error":"invalid_client"}`, "refuses the broker"},
-		"strange": {400, `{"error":"canary\u0000"}`, "refuses the broker"},
-		"garbage": {404, `<html>canary`, "refuses the broker"},
+		"strange": {400, `{"error":"canary\u0000"}`, ""},
+		"garbage": {404, `<html>canary`, ""},
+		"bare":    {400, ``, ""},
+		"bare401": {401, `{}`, ""},
+		"late":    {408, `{"error":"invalid_request"}`, ""},
 		"500":     {500, `{"error":"server_error"}`, ""},
-		"grant5":  {503, `{"error":"invalid_grant"}`, "renew it"},
+		"500in4":  {400, `{"error":"temporarily_unavailable"}`, ""},
+		"grant5":  {503, `{"error":"invalid_grant"}`, ""},
 		"away":    {302, "", ""},
 	} {
 		d, _ := at(t, body(c.status, c.text), nil)
@@ -130,13 +134,14 @@ func TestErrorsOfTheServer(t *testing.T) {
 			t.Errorf("%s: Revoke succeeds", name)
 		}
 	}
-	for status, after := range map[int]string{429: "7", 503: "7"} {
+	for status, busy := range map[int]bool{429: true, 503: false} {
 		d, _ := at(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", after)
+			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(status)
 		}, nil)
 		_, err := d.Mint(t.Context(), grant("files:drive:read"))
-		if be, ok := errors.AsType[*provider.BusyError](err); !ok || be.After != 7*time.Second {
+		be, ok := errors.AsType[*provider.BusyError](err)
+		if ok != busy || busy && be.After != 7*time.Second || errors.Is(err, provider.ErrRefused) {
 			t.Errorf("%d: Mint = %v", status, err)
 		}
 	}

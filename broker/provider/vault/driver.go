@@ -100,7 +100,9 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("vault: no lease, no instance, no lifetime or nothing that saves"))
 	}
 	auth, err := d.token(ctx, name, g, p, life+spare)
-	if err != nil {
+	if err != nil && auth != nil {
+		return d.undo(ctx, handle{Accessor: auth.Accessor}, err)
+	} else if err != nil {
 		return provider.Credential{}, err
 	}
 	h := handle{Accessor: auth.Accessor}
@@ -109,8 +111,8 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		err = g.Save(ctx, hs)
 	}
 	if err != nil {
-		d.drop(ctx, h)
-		return provider.Credential{Handle: hs}, fmt.Errorf("vault: the token of the lease could not be saved: %w", err)
+		err = fmt.Errorf("vault: the token of the lease could not be saved: %w", err)
+		return provider.Credential{Handle: hs}, errors.Join(err, d.takeBack(ctx, h))
 	}
 	made, err := d.make(ctx, provider.NewSecret(auth.ClientToken), p)
 	if err != nil {
@@ -127,18 +129,27 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return c, err
 }
 
+// undo takes back a token that must not be used, with the policies it has. It is
+// refused only when it is dead; otherwise it is owed.
+func (d *Driver) undo(ctx context.Context, h handle, cause error) (provider.Credential, error) {
+	if err := d.takeBack(ctx, h); err != nil {
+		hs, bad := h.secret()
+		return provider.Credential{Handle: hs}, errors.Join(cause, err, bad)
+	}
+	return provider.Credential{}, provider.Refused(wronglySetUp, cause)
+}
+
 // tooLong takes back what lives longer than it may. What is not known to be dead
 // is owed, until the engine's own end of it.
 func (d *Driver) tooLong(ctx context.Context, c provider.Credential, h handle, cause error) (provider.Credential, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
-	defer cancel()
-	if err := d.end(ctx, h); err != nil || d.cfg.TTLOnly {
+	if err := d.takeBack(ctx, h); err != nil || d.cfg.TTLOnly {
 		return c, errors.Join(cause, err)
 	}
 	return provider.Credential{}, provider.Refused(wronglySetUp, cause)
 }
 
-// token makes the token of a lease and refuses one that is wider than asked.
+// token makes the token of a lease. It returns one that is wider than asked beside
+// the error.
 func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Path, life time.Duration) (*api.SecretAuth, error) {
 	ttl := fmt.Sprintf("%ds", int64(math.Ceil(life.Seconds())))
 	no := false
@@ -155,17 +166,14 @@ func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Pat
 		return nil, judged(err, "making the token of a lease")
 	}
 	if out == nil || out.Auth == nil || out.Auth.ClientToken == "" || out.Auth.Accessor == "" {
-		// A token without an accessor (a batch token) cannot be revoked. It can do
-		// nothing but read the path, which nobody will with it, until its time is over.
-		return nil, provider.Refused(wronglySetUp,
-			errors.New("vault: the token role makes tokens that cannot be revoked"))
+		// A token without an accessor (a batch token) cannot be revoked: it lives, unused,
+		// until its time is over. That is not as if nothing had been made.
+		return nil, errors.New("vault: the answer has no token that can be revoked: the token role must make service tokens")
 	}
 	a := out.Auth
 	got := slices.DeleteFunc(slices.Clone(a.Policies), func(s string) bool { return slices.Contains(p.Policies, s) })
 	if len(got) > 0 || len(a.IdentityPolicies) > 0 || a.LeaseDuration <= 0 || time.Duration(a.LeaseDuration)*time.Second > life+time.Second {
-		d.drop(ctx, handle{Accessor: a.Accessor})
-		return nil, provider.Refused(wronglySetUp,
-			fmt.Errorf("vault: the token role adds policies %q or a longer life (%d s)", got, a.LeaseDuration))
+		return a, fmt.Errorf("vault: the token role adds policies %q or a longer life (%d s)", got, a.LeaseDuration)
 	}
 	return a, nil
 }
@@ -222,6 +230,9 @@ func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h prov
 // judged says which answers mean that nothing was made.
 func judged(err error, doing string) error {
 	err = fmt.Errorf("vault: %s: %w", doing, err)
+	if !vaultapi.Judged(err) { // a proxy's status, say: the server may have done it all the same
+		return err
+	}
 	switch vaultapi.Status(err) {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest:
 		return provider.Refused("The provider does not allow this. Tell the operator of the broker: ebb providers check says what is missing.", err)

@@ -118,3 +118,18 @@ func TestWhatOnlyTimeEnds(t *testing.T) {
 		t.Errorf("%+v, %v", read, err)
 	}
 }
+
+// The token role gives more than was asked for. Nobody says that nothing was made
+// while that token lives.
+func TestAWideTokenIsOwedUntilItIsDead(t *testing.T) {
+	t.Parallel()
+	for status, dead := range map[int]bool{http.StatusNoContent: true, http.StatusBadRequest: false, http.StatusBadGateway: false} {
+		cfg := engine(t, "60", status)
+		cfg.Grants["orders"]["read"] = vault.Path{Path: "pki/issue/x", Policies: []string{"another"}}
+		g, s := grant("read")
+		c, err := driver(t, cfg).Mint(t.Context(), g)
+		if err == nil || errors.Is(err, provider.ErrRefused) != dead || c.Handle.Empty() != dead || !c.Token.Empty() || !s.handle.Empty() {
+			t.Errorf("%d: Mint = %v, handle %v", status, err, !c.Handle.Empty())
+		}
+	}
+}

@@ -48,7 +48,7 @@ func TestRefusals(t *testing.T) {
 		"orphan": true, "token_type": "batch", "renewable": false, "allowed_policies": b.cfg.Grants["orders"]["read"].Policies,
 	})
 	batch.Auth = b.AppRole(t, b.broker(t, batch.TokenRole))
-	if err := mint(batch, "read"); !errors.Is(err, provider.ErrRefused) {
+	if err := mint(batch, "read"); !errors.Is(err, provider.ErrRefused) { // the server makes none with an end of its own
 		t.Errorf("tokens that cannot be revoked = %v", err)
 	}
 	if n := b.alive(t, "ro"); n != 0 {
@@ -99,6 +99,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte("<html><body>404 Not Found: invalid accessor, invalid lease</body></html>"))
 		},
+		"400": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) },
 		"404": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"errors":[]}`))
@@ -122,6 +123,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 		_, err := d.Mint(t.Context(), g)
 		if err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: Mint = %v", name, err)
+		}
+		if errors.Is(err, provider.ErrRefused) {
+			t.Errorf("%s: Mint = %v claims that the server said no", name, err)
 		}
 		if _, busy := errors.AsType[*provider.BusyError](err); busy != (name == "busy") {
 			t.Errorf("%s: Mint = %v", name, err)

@@ -55,14 +55,11 @@ func (d *Driver) end(ctx context.Context, h handle) error {
 // proxy's own 404 would make everything dead.
 func gone(err error) bool { return vaultapi.Says(err, "invalid accessor") }
 
-// drop takes a token back that nothing was asked with. When that fails its own time
-// ends it.
-func (d *Driver) drop(ctx context.Context, h handle) {
+// takeBack ends what is not handed out, whether the caller has hung up or not.
+func (d *Driver) takeBack(ctx context.Context, h handle) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
 	defer cancel()
-	_ = d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
-		return c.Auth().Token().RevokeAccessorWithContext(ctx, h.Accessor)
-	})
+	return d.end(ctx, h)
 }
 
 // Probe asks the server for the lease and for its token. Where the end of a lease

@@ -27,8 +27,12 @@ type Safe struct {
 	mu sync.Mutex
 	// unsaved are successors that the store did not take: the predecessor is used
 	// up, and this is the only copy.
-	unsaved map[string]string
+	unsaved map[string]successor
 }
+
+// successor is a secret that takes the place of another and of no third: by the time
+// it can be written, somebody may have put a new one there, on any replica.
+type successor struct{ of, sealed string }
 
 var _ provider.Safe = (*Safe)(nil)
 
@@ -45,7 +49,7 @@ func New(store Store, sealer Sealer, now func() time.Time) *Safe {
 	if now == nil {
 		now = time.Now
 	}
-	return &Safe{store: store, sealer: sealer, now: now, unsaved: map[string]string{}}
+	return &Safe{store: store, sealer: sealer, now: now, unsaved: map[string]successor{}}
 }
 
 // bound is what a sealed secret is tied to: it opens under no other name, and as no
@@ -109,25 +113,28 @@ func (s *Safe) Names(ctx context.Context) ([]Row, error) {
 	return rows, nil
 }
 
-// settleTime bounds the write of a successor.
-const settleTime = 10 * time.Second
+// A claim of some length leaves f the first part of it and the write of the
+// successor the second; what is left is room for clocks that differ.
+func workTime(hold time.Duration) time.Duration   { return hold * 5 / 8 }
+func settleTime(hold time.Duration) time.Duration { return hold / 5 }
 
 // Exchange calls f with the secret while nobody else, on any replica, holds it, and
 // keeps what f returns in its place; an empty answer changes nothing. f has hold
 // to finish: its context ends before the claim does. A successor that the store
-// does not take is kept in this process and written before the next exchange.
+// does not take is kept in this process and written with the next exchange, unless
+// the secret was replaced meanwhile.
 func (s *Safe) Exchange(ctx context.Context, name string, hold time.Duration, f func(context.Context, provider.Secret) (provider.Secret, error)) error {
 	row, err := s.claim(ctx, name, hold)
 	if err != nil {
 		return err
 	}
 	settle := func(sealed string) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime(hold))
 		defer cancel()
 		return s.store.SettleSecret(ctx, name, row.Fence, sealed, s.now())
 	}
 	sealed := row.Sealed
-	late := s.late(name)
+	late := s.late(row)
 	if late != "" {
 		sealed = late
 	}
@@ -135,7 +142,7 @@ func (s *Safe) Exchange(ctx context.Context, name string, hold time.Duration, f 
 	if err != nil {
 		return errors.Join(err, settle(""))
 	}
-	work, cancel := context.WithTimeout(ctx, hold*3/4)
+	work, cancel := context.WithTimeout(ctx, workTime(hold))
 	defer cancel()
 	next, ferr := f(work, old)
 	out := late // not written yet, unless f has a later one
@@ -146,7 +153,7 @@ func (s *Safe) Exchange(ctx context.Context, name string, hold time.Duration, f 
 	}
 	if err := settle(out); err != nil {
 		if out != "" && !errors.Is(err, ErrHeld) && !errors.Is(err, ErrNone) {
-			s.keep(name, out)
+			s.keep(name, successor{of: row.Sealed, sealed: out})
 		}
 		return errors.Join(ferr, fmt.Errorf("safe: %s: %w", name, err))
 	}
@@ -156,15 +163,19 @@ func (s *Safe) Exchange(ctx context.Context, name string, hold time.Duration, f 
 
 // claim waits its turn.
 func (s *Safe) claim(ctx context.Context, name string, hold time.Duration) (Row, error) {
+	var held error
 	for {
 		now := s.now()
 		row, err := s.store.ClaimSecret(ctx, name, now, now.Add(hold))
-		if !errors.Is(err, ErrHeld) {
+		if held != nil && ctx.Err() != nil && err != nil {
+			err = errors.Join(held, err) // the caller's time ran out while it asked once more
+		} else if !errors.Is(err, ErrHeld) {
 			if err != nil {
 				err = fmt.Errorf("safe: %s: %w", name, err)
 			}
 			return row, err
 		}
+		held = err
 		select {
 		case <-ctx.Done():
 			return Row{}, fmt.Errorf("safe: %s: %w: %w", name, err, ctx.Err())
@@ -173,16 +184,23 @@ func (s *Safe) claim(ctx context.Context, name string, hold time.Duration) (Row,
 	}
 }
 
-func (s *Safe) keep(name, sealed string) {
+func (s *Safe) keep(name string, next successor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unsaved[name] = sealed
+	s.unsaved[name] = next
 }
 
-func (s *Safe) late(name string) string {
+// late is the successor of what the store has, if it was not written; one of
+// anything else is forgotten.
+func (s *Safe) late(r Row) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.unsaved[name]
+	next := s.unsaved[r.Name]
+	if next.of != r.Sealed {
+		delete(s.unsaved, r.Name)
+		return ""
+	}
+	return next.sealed
 }
 
 func (s *Safe) forget(name string) {

@@ -124,6 +124,9 @@ func TestSafeExchangesOneAtATime(t *testing.T) {
 	})
 }
 
+// hold is that of the providers.
+const hold = 30 * time.Second
+
 // A holder that does not come back loses its claim, and what it then brings is
 // refused: its successor is not the one that the others went on with.
 func TestSafeLateHolder(t *testing.T) {
@@ -135,12 +138,12 @@ func TestSafeLateHolder(t *testing.T) {
 		if err := s.Put(t.Context(), "n", provider.NewSecret("0")); err != nil {
 			t.Fatal(err)
 		}
-		err := s.Exchange(t.Context(), "n", time.Second, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
-			if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Second {
+		err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) > hold*3/4 {
 				t.Error("the work may go on longer than its claim")
 			}
-			c.add(2 * time.Second)
-			if err := s.Exchange(ctx, "n", time.Second, become("theirs")); err != nil {
+			c.add(2 * hold)
+			if err := s.Exchange(ctx, "n", hold, become("theirs")); err != nil {
 				t.Error(err)
 			}
 			return provider.NewSecret("mine"), nil
@@ -152,7 +155,7 @@ func TestSafeLateHolder(t *testing.T) {
 			t.Errorf("it is %q", got)
 		}
 		// An operator who puts a new one does not wait, and is not overwritten.
-		err = s.Exchange(t.Context(), "n", time.Second, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
 			return provider.NewSecret("rotated"), s.Put(ctx, "n", provider.NewSecret("the operator's"))
 		})
 		if got := get(t, s, "n"); err == nil || got != "the operator's" {
@@ -160,8 +163,8 @@ func TestSafeLateHolder(t *testing.T) {
 		}
 		waits, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		err = s.Exchange(t.Context(), "n", time.Minute, func(context.Context, provider.Secret) (provider.Secret, error) {
-			if err := s.Exchange(waits, "n", time.Second, become("x")); !errors.Is(err, safe.ErrHeld) {
+		err = s.Exchange(t.Context(), "n", hold, func(context.Context, provider.Secret) (provider.Secret, error) {
+			if err := s.Exchange(waits, "n", hold, become("x")); !errors.Is(err, safe.ErrHeld) {
 				t.Errorf("an exchange while it is held = %v", err)
 			}
 			return provider.Secret{}, errors.New("nothing came of it")
@@ -200,12 +203,12 @@ func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.off.Store(true)
-		if err := s.Exchange(t.Context(), "n", time.Second, become("second")); !errors.Is(err, errOff) {
+		if err := s.Exchange(t.Context(), "n", hold, become("second")); !errors.Is(err, errOff) {
 			t.Errorf("Exchange = %v", err)
 		}
 		u.off.Store(false)
-		c.add(2 * time.Second)
-		err := s.Exchange(t.Context(), "n", time.Second, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
+		c.add(2 * hold)
+		err := s.Exchange(t.Context(), "n", hold, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
 			if old.Reveal() != "second" {
 				t.Errorf("the exchange sees %q", old.Reveal())
 			}
@@ -215,4 +218,83 @@ func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
 			t.Errorf("it is %q, %v", got, err)
 		}
 	})
+}
+
+// It stays a successor of what it was exchanged for: what an operator puts through
+// another replica meanwhile is used, and not overwritten.
+func TestSafeSuccessorOfAnother(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		url, path := empty(t), filepath.Join(t.TempDir(), "seal.key")
+		c := &clock{now: time.Now()}
+		mine, theirs := open(t, url), open(t, url)
+		u := &unwilling{Store: mine}
+		a, b := openSafe(t, u, mine, path, c), openSafe(t, theirs, theirs, path, c)
+		if err := a.Put(t.Context(), "n", provider.NewSecret("first")); err != nil {
+			t.Fatal(err)
+		}
+		u.off.Store(true)
+		if err := a.Exchange(t.Context(), "n", hold, become("second")); !errors.Is(err, errOff) {
+			t.Errorf("Exchange = %v", err)
+		}
+		u.off.Store(false)
+		if err := b.Put(t.Context(), "n", provider.NewSecret("the operator's")); err != nil {
+			t.Fatal(err)
+		}
+		c.add(2 * hold)
+		for _, next := range []string{"", "its successor"} {
+			err := a.Exchange(t.Context(), "n", hold, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
+				if old.Reveal() != "the operator's" {
+					t.Errorf("the exchange sees %q", old.Reveal())
+				}
+				return provider.NewSecret(next), nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			want := next
+			if want == "" {
+				want = "the operator's"
+			}
+			if got := get(t, b, "n"); got != want {
+				t.Errorf("it is %q, not %q", got, want)
+			}
+		}
+	})
+}
+
+// slow is a store that looks at how long its settlements may take.
+type slow struct {
+	safe.Store
+	t     *testing.T
+	until time.Duration
+}
+
+func (s *slow) SettleSecret(ctx context.Context, name string, fence int64, sealed string, at time.Time) error {
+	end, ok := ctx.Deadline()
+	if s.until = time.Until(end); !ok {
+		s.t.Error("a settlement without an end")
+	}
+	return s.Store.SettleSecret(ctx, name, fence, sealed, at)
+}
+
+// The work and its record together end before the claim does, with room for a clock
+// of another replica that is fast.
+func TestSafeFitsIntoItsClaim(t *testing.T) {
+	t.Parallel()
+	store, path := open(t, "sqlite://"+filepath.Join(t.TempDir(), "ebb.db")), filepath.Join(t.TempDir(), "seal.key")
+	w := &slow{Store: store, t: t}
+	s := openSafe(t, w, store, path, &clock{now: time.Now()})
+	if err := s.Put(t.Context(), "n", provider.NewSecret("first")); err != nil {
+		t.Fatal(err)
+	}
+	var work time.Duration
+	err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+		end, _ := ctx.Deadline()
+		work = time.Until(end)
+		return provider.NewSecret("second"), nil
+	})
+	if err != nil || work <= 0 || w.until <= 0 || work+w.until > hold*9/10 {
+		t.Errorf("the work has %s and its record %s of %s: %v", work, w.until, hold, err)
+	}
 }

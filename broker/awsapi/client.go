@@ -42,8 +42,8 @@ func (c Config) SDK() (sdk.Config, error) {
 	if err != nil {
 		return sdk.Config{}, err
 	}
-	transport := provider.HTTP{Roots: c.Roots, Timeout: c.Timeout}.Client()
-	transport.Transport = named{bounded{transport.Transport}}
+	transport := provider.HTTP{Roots: c.Roots, Timeout: c.Timeout, MaxAnswer: maxAnswer}.Client()
+	transport.Transport = named{transport.Transport}
 	cfg := sdk.Config{Region: c.Region, Credentials: own, HTTPClient: transport, Retryer: func() sdk.Retryer { return Retryer(c.Timeout) }}
 	if c.Endpoint != "" {
 		cfg.BaseEndpoint = &c.Endpoint

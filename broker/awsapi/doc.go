@@ -3,6 +3,6 @@
 // SDK's configuration but credentials.
 //
 //	client.go     Config and the SDK's configuration made of it
-//	transport.go  answers have an end, and refusals of Ceph RGW a code
+//	transport.go  refusals of Ceph RGW get a code
 //	reply.go      what an error of AWS says
 package awsapi

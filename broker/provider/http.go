@@ -25,6 +25,9 @@ type HTTP struct {
 	Certificate func() (*tls.Certificate, error)
 	// Direct: no proxy of the environment comes between (metadata servers).
 	Direct bool
+	// MaxAnswer bounds each answer's body, for libraries that read it themselves: one
+	// that is longer ends in ErrTooLarge. 0 = who calls bounds it (ReadBody).
+	MaxAnswer int64
 }
 
 // Client makes a client that follows no redirect (a credential must not travel to
@@ -42,7 +45,7 @@ func (h HTTP) Client() *http.Client {
 	if h.Certificate != nil {
 		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return h.Certificate() }
 	}
-	return &http.Client{
+	c := &http.Client{
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -61,6 +64,10 @@ func (h HTTP) Client() *http.Client {
 			MaxResponseHeaderBytes: 64 << 10,
 		},
 	}
+	if h.MaxAnswer > 0 {
+		c.Transport = bounded{c.Transport, h.MaxAnswer}
+	}
+	return c
 }
 
 // Roots reads certificate authorities from a PEM file; "" gives nil, which stands

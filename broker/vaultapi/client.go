@@ -13,6 +13,9 @@ import (
 	"ebb/broker/provider"
 )
 
+// maxAnswer is far above any answer that is asked for; the library keeps whole ones.
+const maxAnswer = 1 << 20
+
 // Client is safe for concurrent use.
 type Client struct {
 	cfg  Config
@@ -45,8 +48,8 @@ func New(c Config, now func() time.Time) (*Client, error) {
 		return nil, fmt.Errorf("vault: %w", ac.Error)
 	}
 	ac.Address, ac.AgentAddress = c.Address, "" // never what VAULT_ADDR says
-	ac.HttpClient = provider.HTTP{Roots: pool, Timeout: c.Timeout}.Client()
-	ac.HttpClient.Transport = stays{ac.HttpClient.Transport}
+	ac.HttpClient = provider.HTTP{Roots: pool, Timeout: c.Timeout, MaxAnswer: maxAnswer}.Client()
+	ac.HttpClient.Transport = guarded{ac.HttpClient.Transport}
 	ac.Timeout, ac.MaxRetries = c.Timeout, 0 // whoever calls knows whether trying again is safe
 	bare, err := api.NewClient(ac)
 	if err != nil {

@@ -2,6 +2,7 @@ package vaultapi_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -222,5 +223,60 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	}
 	if n := stolen.Load(); n != 0 {
 		t.Errorf("%d calls arrived where a redirect points", n)
+	}
+}
+
+// Answers that are not Vault's: they end, and their text is in no error.
+func TestForeignAnswersAreKeptOut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("canary", 4096)
+	for name, f := range map[string]http.HandlerFunc{
+		"endless": func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write([]byte(long)); err != nil {
+					return
+				}
+			}
+		},
+		"endless refusal": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			for r.Context().Err() == nil {
+				if _, err := w.Write([]byte(long)); err != nil {
+					return
+				}
+			}
+		},
+		"a page": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = w.Write([]byte("<html>canary"))
+		},
+		"JSON of another": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"errors":{"canary":1}}`))
+		},
+		"more than JSON": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"errors":["invalid accessor"]}canary`))
+		},
+	} {
+		s := httptest.NewServer(f)
+		defer s.Close()
+		c := client(t, vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "me")}, Timeout: 20 * time.Second})
+		err := self(t.Context(), c)
+		if err == nil || strings.Contains(err.Error(), "canary") || vaultapi.Judged(err) || vaultapi.Says(err, "invalid accessor") {
+			t.Errorf("%s: %.200s", name, err)
+		}
+		if strings.HasPrefix(name, "endless") && !errors.Is(err, provider.ErrTooLarge) {
+			t.Errorf("%s: %.200s", name, err)
+		}
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"errors":["invalid accessor"]}`))
+	}))
+	defer s.Close()
+	c := client(t, vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "me")}})
+	if err := self(t.Context(), c); !vaultapi.Judged(err) || !vaultapi.Says(err, "invalid accessor") || vaultapi.Status(err) != http.StatusBadRequest {
+		t.Errorf("Vault's own words: %v", err)
 	}
 }

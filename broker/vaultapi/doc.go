@@ -4,7 +4,7 @@
 //
 //	config.go     Config: address, namespace, and how to log in
 //	client.go     Client: Do as the broker, As somebody else; logs in again by itself
-//	transport.go  what no answer can do: send the token elsewhere
+//	transport.go  what no answer can do: send the token elsewhere, go on for ever, write into the log
 //	login.go      AppRole, JWT, Kubernetes, or a token in a file; wrapped secret ids
 //	errors.go     what an answer means
 package vaultapi

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,11 +40,32 @@ var identities = []string{"iam", "sts", "rolesanywhere", "sso", "sso-admin", "ss
 // reservedKeys are conditions that the driver itself sets.
 var reservedKeys = []string{"aws:currenttime", "aws:sourceip", "aws:sourcevpce"}
 
-// forbidden reports whether an action of IAM's must not be in a session policy. A
-// service is never a pattern, so what is read here is what IAM compares.
+// vendors are actions of other services that answer with a credential of its own
+// life, in lower case: a deny of the session does not end what it has got by then.
+var vendors = map[string][]string{
+	"s3":                  {"getdataaccess"},
+	"s3express":           {"createsession"},
+	"ecr":                 {"getauthorizationtoken"},
+	"ecr-public":          {"getauthorizationtoken"},
+	"codeartifact":        {"getauthorizationtoken"},
+	"redshift":            {"getclustercredentials", "getclustercredentialswithiam"},
+	"redshift-serverless": {"getcredentials"},
+	"lakeformation":       {"getdataaccess", "gettemporarydatalocationcredentials", "gettemporarygluepartitioncredentials", "gettemporarygluetablecredentials"},
+	"cognito-identity":    {"getcredentialsforidentity", "getopenidtoken", "getopenidtokenfordeveloperidentity"},
+}
+
+// forbidden reports whether an action of IAM's, or a pattern of some, must not be in
+// a session policy. A service is never a pattern, so what is read here is what IAM
+// compares; names of actions have no case.
 func forbidden(action string) bool {
 	m := iamAction.FindStringSubmatch(action)
-	return m == nil || slices.Contains(identities, m[1])
+	if m == nil || slices.Contains(identities, m[1]) {
+		return true
+	}
+	return slices.ContainsFunc(vendors[m[1]], func(name string) bool {
+		hit, err := path.Match(strings.ToLower(m[2]), name) // only * and ? are special in what iamAction lets through
+		return hit || err != nil
+	})
 }
 
 func (c Config) readStatements(ps *problems) []statement {
@@ -67,7 +89,7 @@ func (c Config) readStatements(ps *problems) []statement {
 		}
 		for _, a := range st.Allow {
 			if forbidden(a) {
-				bad("allow: %q is not service:Action, or of a service that hands out identities", a)
+				bad("allow: %q is not service:Action, or hands out identities or credentials that outlive the session", a)
 			}
 		}
 		if len(st.Allow) == 0 || len(st.On) == 0 {

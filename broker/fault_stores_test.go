@@ -127,11 +127,11 @@ func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 			first := up.Alive()
 			up.OnCall(brokertest.OpMint, func(int) brokertest.Fault { return fault })
 			var once sync.Once
-			up.Before = func(op, _ string) {
+			up.Before(func(op, _ string) {
 				if op == brokertest.OpMint {
 					once.Do(r.Kill)
 				}
-			}
+			})
 			_, err = s.Ask(t, "up:a:read")
 			if e := kindOf(t, err, broker.Unavailable); e.RetryAfter <= 0 {
 				t.Error("no Retry-After")

@@ -25,11 +25,11 @@ func TestUpstreamOneTaskStarvesNoOther(t *testing.T) {
 	release := make(chan struct{})
 	var free sync.Once
 	defer free.Do(func() { close(release) })
-	x.up.Before = func(op, name string) {
+	x.up.Before(func(op, name string) {
 		if op == brokertest.OpMint && x.greedily(name, greedy.Task.ID) {
 			<-release
 		}
-	}
+	})
 	var wg sync.WaitGroup
 	for range 2 {
 		r := greedy.Request(t, "up:a:read")

@@ -25,7 +25,7 @@ func TestUpstreamMintOutlivesItsIntent(t *testing.T) {
 				ls, err := x.db.Leases(t.Context(), broker.LeaseFilter{TaskID: s.Task.ID, Now: x.Clock.Now()})
 				return err == nil && len(ls) == 1 && ls[0].State == broker.LeaseRevoked
 			}
-			x.up.Before = func(op, _ string) {
+			x.up.Before(func(op, _ string) {
 				if op != brokertest.OpMint {
 					return
 				}
@@ -42,7 +42,7 @@ func TestUpstreamMintOutlivesItsIntent(t *testing.T) {
 					}
 					return ""
 				})
-			}
+			})
 			x.up.On(brokertest.OpMint, brokertest.DoneError)
 			_, err := s.Ask(t, "up:a:read")
 			kindOf(t, err, broker.Unavailable)

@@ -266,11 +266,11 @@ func TestUpstreamMintWithoutStores(t *testing.T) {
 		"no last look":       {func(x *third) { x.ledger.on("Status", once(down)) }, 1},
 		"journal gone after the mint": {func(x *third) {
 			var once sync.Once
-			x.up.Before = func(op, _ string) {
+			x.up.Before(func(op, _ string) {
 				if op == brokertest.OpMint {
 					once.Do(func() { x.store.on("Append", func() error { return down }) })
 				}
-			}
+			})
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,11 +338,11 @@ func TestUpstreamClientHangsUp(t *testing.T) {
 	x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true}})
 	s := x.Open(t, upSpec())
 	ctx, hangUp := context.WithCancel(t.Context())
-	x.up.Before = func(op, _ string) {
+	x.up.Before(func(op, _ string) {
 		if op == brokertest.OpReserve {
 			hangUp()
 		}
-	}
+	})
 	tok, err := x.Broker.Token(ctx, s.Request(t, "up:a:read"))
 	if err != nil || !x.up.Accepts(tok.Token.Reveal()) {
 		t.Fatalf("after a hang-up: %v", err)

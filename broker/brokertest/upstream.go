@@ -49,11 +49,11 @@ type Upstream struct {
 	Life  time.Duration // of every credential; 0 = as asked
 
 	mu     sync.Mutex
+	before func(op, name string)
 	faults map[string]func(n int) Fault
 	calls  map[string]int // by operation
 	items  map[string]*item
 	stop   chan struct{}
-	Before func(op string, name string) // called before each operation
 }
 
 // item is one credential, by its handle.
@@ -80,6 +80,13 @@ func NewUpstream(t testing.TB, now func() time.Time) *Upstream {
 		s.Close()
 	})
 	return u
+}
+
+// Before has f called before each operation.
+func (u *Upstream) Before(f func(op, name string)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.before = f
 }
 
 // On makes an operation fail from now on; "" heals it.
@@ -189,7 +196,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f = decide(u.calls[op])
 	}
 	u.calls[op]++
-	before, delay := u.Before, u.Delay
+	before, delay := u.before, u.Delay
 	u.mu.Unlock()
 	if before != nil {
 		before(op, in.Name)

@@ -60,12 +60,12 @@ func TestCrashThenMintedLate(t *testing.T) {
 		t.Helper()
 		up := brokertest.NewUpstream(t, nil)
 		asked, finish := make(chan struct{}), make(chan struct{})
-		up.Before = func(op, _ string) {
+		up.Before(func(op, _ string) {
 			if op == brokertest.OpMint {
 				close(asked)
 				<-finish
 			}
-		}
+		})
 		free := sync.OnceFunc(func() { close(finish) })
 		t.Cleanup(free)
 		return crashtest.Party{

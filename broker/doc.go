@@ -63,7 +63,8 @@
 // # The end at a third party
 //
 //	lane.go           one lane a provider: claims what is due, never waits for others
-//	lane_work.go      one attempt at one lease: revoke, probe, wait, give up, settle
+//	lane_work.go      one attempt at one lease: revoke, probe, wait
+//	lane_settle.go    what comes of it: the next attempt, or the end, written down
 //	handles.go        revocation handles that no store has taken yet
 //	complete_wait.go  the end of a task waits for its lanes
 //	proof.go          what is known of it, signed

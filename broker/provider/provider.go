@@ -123,7 +123,9 @@ type Traits struct {
 //
 // Mint must not leave a credential behind when its error wraps ErrRefused or is
 // a *BusyError: those say that nothing was made. After any other error the broker
-// owes a Revoke, with the handle that was saved or is returned beside the error.
+// owes a Revoke, with the handle that was saved or is returned beside the error. A
+// token beside an error is never handed out: it says that there is one, of this class
+// and until DiesAt.
 //
 // Revoke is idempotent: what is unknown, expired or dead already is success, as
 // is a lease that was never minted; it wraps ErrLost when it cannot know that.

@@ -1,41 +1,72 @@
 #!/usr/bin/env bash
-# The counterpart that takes long to build: a real kube-apiserver with etcd, private and on loopback.
+# The counterparts that take long to build, private and on loopback: "kube", a real kube-apiserver with etcd, and "minio", a real MinIO.
 #
-#   .ci/beds-slow.sh build       build kube-apiserver from the Go module proxy (7 minutes of processor time) and keep it by version
-#   .ci/beds-slow.sh start DIR   start it with its state in DIR; DIR/env then holds EBB_TEST_KUBE: . DIR/env && go test ./broker/provider/kubernetes
-#   .ci/beds-slow.sh try DIR     start if it was built on this machine before; else say "not built here" and succeed
-#   .ci/beds-slow.sh stop DIR    stop it and remove DIR
+#   .ci/beds-slow.sh build [BED...]       build from the Go module proxy (kube 7 minutes of processor time, minio 4) and keep it by version
+#   .ci/beds-slow.sh start DIR [BED...]   start with the state in DIR; DIR/env then holds EBB_TEST_KUBE and EBB_TEST_MINIO
+#   .ci/beds-slow.sh try DIR [BED...]     start what was built on this machine before; else say "not built here" and succeed
+#   .ci/beds-slow.sh stop DIR             stop all and remove DIR
 #
-# Needs Go, openssl, curl and etcd (Debian: etcd-server).
+# Without a BED it is both. kube needs openssl and etcd (Debian: etcd-server), both need Go and curl.
 set -euo pipefail
+shopt -s nullglob
 
 die() { echo "beds-slow: $*" >&2; exit 1; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ebb-beds
-version=$(sed -n 's|^require k8s.io/kubernetes v||p' "$here/kubebed/go.mod")
-bin=$cache/kube-apiserver-$version-$(cat "$here/kubebed/go.mod" "$here/kubebed/go.sum" | sha256sum | cut -c1-16)
 
-build() {
-  [ -x "$bin" ] && return
-  echo "beds-slow: building kube-apiserver $version, 7 minutes of processor time" >&2
-  mkdir -p "$cache"
-  local at=k8s.io/component-base/version
-  # Without the version it takes itself for 0.0 and refuses its own API groups.
-  (cd "$here/kubebed" && CGO_ENABLED=0 nice -n 15 go build -mod=readonly -trimpath -buildvcs=false \
-    -ldflags "-s -w -X $at.gitVersion=v$version -X $at.gitMajor=${version%%.*} -X $at.gitMinor=$(cut -d. -f2 <<<"$version")" \
-    -o "$bin.new" k8s.io/kubernetes/cmd/kube-apiserver) && mv "$bin.new" "$bin"
+# module BED is the nested module that pins it, version BED what that pins, and binary BED where what was built is kept.
+module() {
+  case $1 in
+  kube) echo "$here/kubebed" ;;
+  minio) echo "$here/../broker/provider/aws/testdata/minio" ;;
+  esac
+}
+version() {
+  case $1 in
+  kube) sed -n 's|^require k8s.io/kubernetes v||p' "$(module kube)/go.mod" ;;
+  minio) sed -n 's|^.*github.com/minio/minio v[0-9.]*-||p' "$(module minio)/go.mod" ;; # time and commit: its tags are no versions of Go's
+  esac
+}
+binary() {
+  local name=$1 at
+  at=$(module "$1")
+  [ "$1" = minio ] || name=kube-apiserver
+  echo "$cache/$name-$(version "$1")-$(cat "$at"/go.mod "$at"/go.sum "$at"/*.go | sha256sum | cut -c1-16)"
 }
 
-case "${1:-}" in
-build) build; exit ;;
-start | try | stop) [ -n "${2:-}" ] || die "usage: $0 $1 DIR" ;;
+build() {
+  local bin v at=k8s.io/component-base/version from=. flags='-s -w'
+  bin=$(binary "$1") v=$(version "$1")
+  [ -x "$bin" ] && return
+  echo "beds-slow: building $1 $v, minutes of processor time" >&2
+  mkdir -p "$cache"
+  if [ "$1" = kube ]; then
+    # Without the version it takes itself for 0.0 and refuses its own API groups.
+    from=k8s.io/kubernetes/cmd/kube-apiserver flags+=" -X $at.gitVersion=v$v -X $at.gitMajor=${v%%.*} -X $at.gitMinor=$(cut -d. -f2 <<<"$v")"
+  fi
+  (cd "$(module "$1")" && CGO_ENABLED=0 nice -n 15 go build -mod=readonly -trimpath -buildvcs=false -ldflags "$flags" -o "$bin.new" "$from") && mv "$bin.new" "$bin"
+}
+
+verb=${1:-}
+case $verb in
+build) shift ;;
+start | try | stop)
+  [ -n "${2:-}" ] || die "usage: $0 $verb DIR"
+  mkdir -p "$2"
+  D=$(cd "$2" && pwd)
+  shift 2
+  ;;
 *) die "usage: $0 build | start DIR | try DIR | stop DIR" ;;
 esac
-verb=$1
+beds=("$@")
+[ $# -gt 0 ] || beds=(kube minio)
+for bed in "${beds[@]}"; do
+  case $bed in kube | minio) ;; *) die "$bed is neither kube nor minio" ;; esac
+done
 
 stop() {
   local name i
-  for name in api etcd; do
+  for name in api etcd minio; do
     [ -f "$D/$name.pid" ] || continue
     kill "$(cat "$D/$name.pid")" 2>/dev/null || true
     for i in $(seq 50); do kill -0 "$(cat "$D/$name.pid")" 2>/dev/null || break; sleep 0.1; done
@@ -53,11 +84,11 @@ port() {
   die "no free port from $1"
 }
 
-start() {
-  local client peer api end token
+start_kube() {
+  local client peer api end token bin
+  bin=$(binary kube)
   command -v etcd >/dev/null || die "etcd is missing: install etcd-server"
   client=$(port 23790) peer=$(port 24380) api=$(port 26443)
-  umask 077
   openssl genrsa -out "$D/sa.key" 2048 2>/dev/null
   openssl rsa -in "$D/sa.key" -pubout -out "$D/sa.pub" 2>/dev/null
   token=$(openssl rand -hex 24)
@@ -80,24 +111,45 @@ start() {
   done
   echo "https://127.0.0.1:$api" >"$D/server"
   cp "$D/certs/apiserver.crt" "$D/ca.pem"
-  echo "export EBB_TEST_KUBE=$D" >"$D/env"
+  echo "export EBB_TEST_KUBE=$D" >>"$D/env"
 }
 
-mkdir -p "$2"
-D=$(cd "$2" && pwd)
+start_minio() {
+  local bin api console end secret
+  bin=$(binary minio) api=127.0.0.1:$(port 29000) console=127.0.0.1:$(port 29600)
+  secret=$(openssl rand -hex 24)
+  mkdir "$D/minio" "$D/minio-certs"
+  export MINIO_ROOT_USER=root MINIO_BROWSER=off MINIO_UPDATE=off TZ=UTC
+  MINIO_ROOT_PASSWORD=$(openssl rand -hex 24)
+  export MINIO_ROOT_PASSWORD
+  # It looks for certificates in the home directory otherwise.
+  "$bin" server --quiet --certs-dir "$D/minio-certs" --address "$api" --console-address "$console" "$D/minio" >"$D/minio.log" 2>&1 </dev/null &
+  echo $! >"$D/minio.pid"
+  end=$((SECONDS + 120))
+  until curl -sf -o /dev/null "http://$api/minio/health/ready"; do
+    kill -0 "$(cat "$D/minio.pid")" 2>/dev/null && [ $SECONDS -lt $end ] || die "MinIO did not come up; its log is $D/minio.log"
+    sleep 0.2
+  done
+  BED_KEY=ebb BED_SECRET=$secret "$bin" user "$api"
+  echo "export EBB_TEST_MINIO=http://ebb:$secret@$api" >>"$D/env"
+}
+
+umask 077
 case $verb in
+build) for bed in "${beds[@]}"; do build "$bed"; done ;;
 stop) stop ;;
-start) build && start ;;
+start) for bed in "${beds[@]}"; do build "$bed" && "start_$bed"; done ;;
 try)
-  if [ ! -x "$bin" ]; then
-    rm -rf "$D"
-    echo "kube-apiserver $version: not built here (.ci/beds-slow.sh build), its tests do not run"
-  elif ! command -v etcd >/dev/null; then
-    rm -rf "$D"
-    echo "kube-apiserver $version: etcd is not installed here, its tests do not run"
-  else
-    start
-    echo "kube-apiserver $version: started, its tests run"
-  fi
+  for bed in "${beds[@]}"; do
+    if [ ! -x "$(binary "$bed")" ]; then
+      echo "$bed $(version "$bed"): not built here (.ci/beds-slow.sh build $bed), its tests do not run"
+    elif [ "$bed" = kube ] && ! command -v etcd >/dev/null; then
+      echo "kube $(version kube): etcd is not installed here, its tests do not run"
+    else
+      "start_$bed"
+      echo "$bed $(version "$bed"): started, its tests run"
+    fi
+  done
+  [ -f "$D/env" ] || rm -rf "$D"
   ;;
 esac

@@ -24,48 +24,61 @@ import (
 	"ebb/scopes"
 )
 
-// gateway is a real STS, IAM and S3: Ceph's RADOS Gateway. EBB_TEST_RGW is its
-// URL with the key of a user that may manage roles: http://KEY:SECRET@host:port.
+// gateway is a real STS and S3: Ceph's RADOS Gateway, which has IAM too, or MinIO.
 type gateway struct {
 	t                  testing.TB
+	flavor             string
 	endpoint, key, sec string
-	iam                *iam.Client
+	iam                *iam.Client // nil: MinIO
 	role, bucket       string
 }
 
-func newGateway(t testing.TB) *gateway {
+// openGateway is the one that the environment names for a flavor, EBB_TEST_RGW or
+// EBB_TEST_MINIO: its URL with the key of ebb's user, http://KEY:SECRET@host:port.
+func openGateway(t testing.TB, flavor string) *gateway {
 	t.Helper()
-	addr := os.Getenv("EBB_TEST_RGW")
+	name := "EBB_TEST_" + strings.ToUpper(flavor)
+	addr := os.Getenv(name)
 	if addr == "" {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "rgw") {
-			t.Fatal("EBB_TEST_REQUIRE lists rgw: set EBB_TEST_RGW to http://KEY:SECRET@host:port")
+		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), flavor) {
+			t.Fatalf("EBB_TEST_REQUIRE lists %s: set %s to http://KEY:SECRET@host:port", flavor, name)
 		}
-		t.Skip("set EBB_TEST_RGW=http://KEY:SECRET@host:port to run this")
+		t.Skipf("set %s=http://KEY:SECRET@host:port to run this", name)
 	}
 	u, err := url.Parse(addr)
 	if err != nil || u.User == nil {
-		t.Fatal("EBB_TEST_RGW is not http://KEY:SECRET@host:port")
+		t.Fatalf("%s is not http://KEY:SECRET@host:port", name)
 	}
 	sec, _ := u.User.Password()
-	g := &gateway{t: t, endpoint: u.Scheme + "://" + u.Host, key: u.User.Username(), sec: sec}
-	name := fmt.Sprintf("ebb-%d", time.Now().UnixNano())
-	g.bucket = name
+	return &gateway{t: t, flavor: flavor, endpoint: u.Scheme + "://" + u.Host, key: u.User.Username(), sec: sec, bucket: fmt.Sprintf("ebb-%d", time.Now().UnixNano())}
+}
+
+// newGateway is Ceph's. The key's user may manage roles.
+func newGateway(t testing.TB) *gateway {
+	t.Helper()
+	g := openGateway(t, flavorRGW)
+	name := g.bucket
 	g.iam = iam.NewFromConfig(g.sdk(credentials.NewStaticCredentialsProvider(g.key, g.sec, "")))
 	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/broker"]},"Action":["sts:AssumeRole"]}]}`
 	base := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::*"]}]}`
-	_, err = g.iam.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})
+	_, err := g.iam.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})
 	g.did(err)
 	_, err = g.iam.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: sdk.String("base"), PolicyDocument: &base})
 	g.did(err)
 	g.role = "arn:aws:iam:::role/" + name
-	// The bucket is the role's own tenant's: its owner is the broker's user.
+	g.fill()
+	return g
+}
+
+// fill makes the bucket, which is the broker's user's, as the role's tenant is.
+func (g *gateway) fill() {
+	g.t.Helper()
 	own := g.s3(credentials.NewStaticCredentialsProvider(g.key, g.sec, ""))
-	_, err = own.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &g.bucket})
+	_, err := own.CreateBucket(g.t.Context(), &s3.CreateBucketInput{Bucket: &g.bucket})
 	g.did(err)
 	for _, key := range []string{"in/a.csv", "in/b.csv", "inside", "final/old"} {
-		g.must(g.put(t.Context(), own, key, ""))
+		g.must(g.put(g.t.Context(), own, key, ""))
 	}
-	return g
 }
 
 func (g *gateway) must(err error) {
@@ -144,7 +157,7 @@ func (g *gateway) allowed(err error) bool {
 
 func (g *gateway) config() Config {
 	return Config{
-		Name: "s3", Flavor: "rgw", Region: "us-east-1", Endpoint: g.endpoint, AccessKeyFile: secretFile(g.t, g.key), SecretKeyFile: secretFile(g.t, g.sec),
+		Name: "s3", Flavor: g.flavor, Region: "us-east-1", Endpoint: g.endpoint, AccessKeyFile: secretFile(g.t, g.key), SecretKeyFile: secretFile(g.t, g.sec),
 		Roles: []Role{{Scopes: []string{"s3:**:*"}, ARNs: []string{g.role}}},
 		Areas: []Area{
 			{Prefix: g.bucket + "/in", Actions: []string{"read", "list"}},
@@ -174,15 +187,18 @@ func TestGatewayConformance(t *testing.T) {
 }
 
 func TestGatewayEnforcesTheScopes(t *testing.T) {
-	g := newGateway(t)
-	d := driver(t, g.config())
+	newGateway(t).enforcesTheScopes()
+}
+
+func (g *gateway) enforcesTheScopes() {
+	d := driver(g.t, g.config())
 	mint := func(set string) *s3.Client {
-		c, err := d.Mint(t.Context(), g.grants(set).next())
+		c, err := d.Mint(g.t.Context(), g.grants(set).next())
 		g.must(err)
 		return g.as(c)
 	}
 	work, promote := mint(inputs), mint("s3:BUCKET/final/t1/**:promote")
-	ctx := t.Context()
+	ctx := g.t.Context()
 	g.must(g.put(ctx, work, "quarantine/t1/r.csv", "")) // what is promoted below
 	for name, c := range map[string]struct {
 		err  error
@@ -210,7 +226,7 @@ func TestGatewayEnforcesTheScopes(t *testing.T) {
 		"promote backwards":       {g.put(ctx, promote, "quarantine/t1/x", g.bucket+"/quarantine/t1/r.csv"), false},
 	} {
 		if got := g.allowed(c.err); got != c.want {
-			t.Errorf("%s: allowed %v", name, got)
+			g.t.Errorf("%s: allowed %v", name, got)
 		}
 	}
 }
@@ -266,25 +282,28 @@ func TestGatewayRevokesManyInFewWrites(t *testing.T) {
 	}
 }
 
-// STS's least is 900 s. The lease ends after three.
 func TestGatewayEndsALeaseBelowSTSFloor(t *testing.T) {
-	g := newGateway(t)
-	d, gs := driver(t, g.config()), g.grants(inputs)
+	newGateway(t).endsBelowSTSFloor()
+}
+
+// STS's least is 900 s. The lease ends after three.
+func (g *gateway) endsBelowSTSFloor() {
+	d, gs := driver(g.t, g.config()), g.grants(inputs)
 	gs.ttl = 4 * time.Second
 	gr := gs.next()
-	c, err := d.Mint(t.Context(), gr)
+	c, err := d.Mint(g.t.Context(), gr)
 	g.must(err)
 	use := g.as(c)
-	if !g.allowed(g.get(t.Context(), use, "in/a.csv")) {
-		t.Error("not alive to begin with")
+	if !g.allowed(g.get(g.t.Context(), use, "in/a.csv")) {
+		g.t.Error("not alive to begin with")
 	}
-	for end := gr.ExpiresAt.Add(10 * time.Second); g.get(t.Context(), use, "in/a.csv") == nil; {
+	for end := gr.ExpiresAt.Add(10 * time.Second); g.allowed(g.get(g.t.Context(), use, "in/a.csv")); {
 		if time.Now().After(end) {
-			t.Fatal("alive ten seconds after its end")
+			g.t.Fatal("alive ten seconds after its end")
 		}
 	}
 	if early := time.Until(gr.ExpiresAt); early > 0 {
-		t.Errorf("dead %s before its end", early)
+		g.t.Errorf("dead %s before its end", early)
 	}
 }
 

@@ -14,7 +14,10 @@
 // more is denied by the time of issue, of a task's sessions or of all.
 //
 // Other services that speak STS: flavor rgw (Ceph RADOS Gateway: the same, by
-// session name) and minio (no roles, so sessions end by time alone: ttl-only).
+// session name) and minio (no roles, so sessions end by time alone: ttl-only. What
+// it has to revoke tokens, TokenRevokeType, is not used: in its source the node
+// that is asked tells no other, and an intent revoked before its session is made
+// stays usable).
 //
 // STS cannot list sessions, so there is no Lister: an intent without an outcome
 // is settled by its handle, which is durable before AssumeRole is called.

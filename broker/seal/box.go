@@ -29,7 +29,9 @@ var (
 	ErrDamaged = errors.New("the sealed text is damaged or belongs elsewhere")
 )
 
-// idForm is 16 hex digits: unique among the few keys of an installation.
+// idForm is 16 hex digits: the second in which the key was made, so that ids sort by
+// age, and 8 at random. Wrapping binds a key to its id, and so to its age: whoever can
+// write the database alone cannot make an old key the newest again.
 var idForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // box seals with one data key.

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -35,11 +35,9 @@ func (r *Ring) load(ctx context.Context) error {
 	for _, k := range stored {
 		closed = errors.Join(closed, r.unwrap(ctx, k))
 	}
-	var newest Key
-	if len(stored) > 0 {
-		newest = stored[len(stored)-1]
-	}
-	switch age := r.cfg.Now().Sub(newest.CreatedAt); {
+	now := r.cfg.Now()
+	newest := newestOf(stored, now)
+	switch age := now.Sub(madeAt(newest.ID)); {
 	case closed != nil && !r.has(newest.ID):
 		// A key of our own would be one that nobody else opens.
 		return closed
@@ -55,6 +53,28 @@ func (r *Ring) load(ctx context.Context) error {
 	}
 	r.use(newest.ID)
 	return closed
+}
+
+// aheadBy is how far the clock of a replica may be ahead.
+const aheadBy = 5 * time.Minute
+
+// newestOf is the key that seals. What claims to be from the future never does.
+func newestOf(keys []Key, now time.Time) (newest Key) {
+	for _, k := range keys {
+		if !madeAt(k.ID).After(now.Add(aheadBy)) && k.ID > newest.ID {
+			newest = k
+		}
+	}
+	return newest
+}
+
+// madeAt is when a key was made, by its id.
+func madeAt(id string) time.Time {
+	if !idForm.MatchString(id) {
+		return time.Time{}
+	}
+	sec, _ := strconv.ParseUint(id[:8], 16, 32)
+	return time.Unix(int64(sec), 0)
 }
 
 func (r *Ring) has(id string) bool {
@@ -124,9 +144,10 @@ func (r *Ring) wrap(ctx context.Context, id string, key []byte) (string, error) 
 
 // next makes a data key. It counts only when the store has it.
 func (r *Ring) next(ctx context.Context) (Key, error) {
-	key := make([]byte, keySize+8)
+	key := make([]byte, keySize+4)
 	_, _ = rand.Read(key) // never fails (crypto/rand)
-	id, key := hex.EncodeToString(key[keySize:]), key[:keySize]
+	now := r.cfg.Now()
+	id, key := fmt.Sprintf("%08x%x", uint32(now.Unix()), key[keySize:]), key[:keySize] //nolint:gosec // until 2106
 	b, err := newBox(id, key)
 	if err != nil {
 		return Key{}, err
@@ -135,7 +156,7 @@ func (r *Ring) next(ctx context.Context) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("seal: wrapping a new data key: %w", err)
 	}
-	k := Key{ID: id, Wrapped: wrapped, CreatedAt: r.cfg.Now().UTC().Truncate(time.Millisecond)}
+	k := Key{ID: id, Wrapped: wrapped, CreatedAt: now.UTC().Truncate(time.Millisecond)}
 	if err := r.cfg.Store.AddSealingKey(ctx, k); err != nil {
 		return Key{}, fmt.Errorf("seal: keeping a new data key: %w", err)
 	}

@@ -32,7 +32,7 @@ type Wrapper interface {
 type Key struct {
 	ID        string // 16 hex digits
 	Wrapped   string
-	CreatedAt time.Time
+	CreatedAt time.Time // for people: its age is in its id
 }
 
 // Store keeps data keys; replicas share it.

@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -276,4 +277,56 @@ func TestSealingKeysInTheStore(t *testing.T) {
 			t.Errorf("SealingKeys = %+v, %v", got, err)
 		}
 	})
+}
+
+// tampered is a store whose database somebody else writes too.
+type tampered struct {
+	seal.Store
+	change func([]seal.Key) []seal.Key
+}
+
+func (s tampered) SealingKeys(ctx context.Context) ([]seal.Key, error) {
+	ks, err := s.Store.SealingKeys(ctx)
+	if err == nil && s.change != nil {
+		ks = s.change(ks)
+	}
+	return ks, err
+}
+
+// Whoever writes the database, and has perhaps learned an old data key, cannot make
+// it the one that seals: neither by its row nor by an id of its own.
+func TestSealingKeysDoNotRollBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "seal.key")
+	store := tampered{Store: open(t, "sqlite://"+filepath.Join(t.TempDir(), "ebb.db"))}
+	c := &clock{now: time.Now()}
+	r := ring(t, store, wrapper(t, path), c)
+	old := r.KeyID()
+	c.add(2 * time.Hour)
+	if err := r.Maintain(t.Context()); err != nil || r.KeyID() == old {
+		t.Fatalf("the key did not rotate (%v)", err)
+	}
+	newest := r.KeyID()
+	for name, change := range map[string]func(k seal.Key) seal.Key{
+		"its time": func(k seal.Key) seal.Key { k.CreatedAt = c.Now().Add(time.Hour); return k },
+		"its id":   func(k seal.Key) seal.Key { k.ID = "f" + k.ID[1:]; return k },
+		"a later id, not from the future": func(k seal.Key) seal.Key {
+			k.ID = fmt.Sprintf("%08x", c.Now().Unix()) + "ffffffff"
+			return k
+		},
+	} {
+		store.change = func(ks []seal.Key) []seal.Key {
+			ks = slices.Clone(ks)
+			ks[0] = change(ks[0])
+			slices.SortFunc(ks, func(a, b seal.Key) int { return a.CreatedAt.Compare(b.CreatedAt) })
+			return ks
+		}
+		fresh, err := seal.New(t.Context(), seal.Config{Wrapper: wrapper(t, path), Store: store, Now: c.Now, RotateEvery: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fresh.KeyID(); got != newest && got != "" {
+			t.Errorf("%s: %q seals, want %q or nothing", name, got, newest)
+		}
+	}
 }

@@ -97,9 +97,12 @@ func (f *Fault) after(w http.ResponseWriter, rec *httptest.ResponseRecorder) boo
 	return true
 }
 
+// hang never returns: a handler that does answers, and a caller that gives up in the
+// same moment may still see that.
 func (f *Fault) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
 	case <-f.server.stop:
 	}
+	panic(http.ErrAbortHandler)
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The counterparts that take long to build, private and on loopback: "kube", a real kube-apiserver with etcd, and "minio", a real MinIO.
+# The counterparts that take long to build, private and on loopback: "kube", a real kube-apiserver with etcd, "minio", a real MinIO, and "spire", a real
+# SPIRE server with an agent.
 #
-#   .ci/beds-slow.sh build [BED...]       build from the Go module proxy (kube 7 minutes of processor time, minio 4) and keep it by version
-#   .ci/beds-slow.sh start DIR [BED...]   start with the state in DIR; DIR/env then holds EBB_TEST_KUBE and EBB_TEST_MINIO
+#   .ci/beds-slow.sh build [BED...]       build from the Go module proxy (kube 7 minutes of processor time, minio 4, spire 10) and keep it by version
+#   .ci/beds-slow.sh start DIR [BED...]   start with the state in DIR; DIR/env then holds EBB_TEST_KUBE, EBB_TEST_MINIO and EBB_TEST_SPIRE
 #   .ci/beds-slow.sh try DIR [BED...]     start what was built on this machine before; else say "not built here" and succeed
 #   .ci/beds-slow.sh stop DIR             stop all and remove DIR
 #
-# Without a BED it is both. kube needs openssl and etcd (Debian: etcd-server), both need Go and curl.
+# Without a BED it is all. kube needs openssl and etcd (Debian: etcd-server), spire a C compiler, all need Go and curl.
 set -euo pipefail
 shopt -s nullglob
 
@@ -19,18 +20,20 @@ module() {
   case $1 in
   kube) echo "$here/kubebed" ;;
   minio) echo "$here/../broker/provider/aws/testdata/minio" ;;
+  spire) echo "$here/spirebed" ;;
   esac
 }
 version() {
   case $1 in
   kube) sed -n 's|^require k8s.io/kubernetes v||p' "$(module kube)/go.mod" ;;
   minio) sed -n 's|^.*github.com/minio/minio v[0-9.]*-||p' "$(module minio)/go.mod" ;; # time and commit: its tags are no versions of Go's
+  spire) sed -n 's|^require github.com/spiffe/spire v||p' "$(module spire)/go.mod" ;;
   esac
 }
 binary() {
   local name=$1 at
   at=$(module "$1")
-  [ "$1" = minio ] || name=kube-apiserver
+  case $1 in kube) name=kube-apiserver ;; spire) name=spire-server ;; esac
   echo "$cache/$name-$(version "$1")-$(cat "$at"/go.mod "$at"/go.sum "$at"/*.go | sha256sum | cut -c1-16)"
 }
 
@@ -40,11 +43,25 @@ build() {
   [ -x "$bin" ] && return
   echo "beds-slow: building $1 $v, minutes of processor time" >&2
   mkdir -p "$cache"
+  if [ "$1" = spire ]; then
+    build_spire "$bin"
+    return
+  fi
   if [ "$1" = kube ]; then
     # Without the version it takes itself for 0.0 and refuses its own API groups.
     from=k8s.io/kubernetes/cmd/kube-apiserver flags+=" -X $at.gitVersion=v$v -X $at.gitMajor=${v%%.*} -X $at.gitMinor=$(cut -d. -f2 <<<"$v")"
   fi
   (cd "$(module "$1")" && CGO_ENABLED=0 nice -n 15 go build -mod=readonly -trimpath -buildvcs=false -ldflags "$flags" -o "$bin.new" "$from") && mv "$bin.new" "$bin"
+}
+
+# build_spire SERVER builds the server and, beside it under its own name, the agent: the server last, because it is what "built" means.
+build_spire() {
+  local part
+  for part in agent server; do
+    (cd "$(module spire)" && CGO_ENABLED=1 nice -n 15 go build -mod=readonly -trimpath -buildvcs=false -ldflags '-s -w' \
+      -o "$1.new" "github.com/spiffe/spire/cmd/spire-$part") || return
+    mv "$1.new" "${1/spire-server/spire-$part}"
+  done
 }
 
 verb=${1:-}
@@ -59,14 +76,14 @@ start | try | stop)
 *) die "usage: $0 build | start DIR | try DIR | stop DIR" ;;
 esac
 beds=("$@")
-[ $# -gt 0 ] || beds=(kube minio)
+[ $# -gt 0 ] || beds=(kube minio spire)
 for bed in "${beds[@]}"; do
-  case $bed in kube | minio) ;; *) die "$bed is neither kube nor minio" ;; esac
+  case $bed in kube | minio | spire) ;; *) die "$bed is none of kube, minio and spire" ;; esac
 done
 
 stop() {
   local name i
-  for name in api etcd minio; do
+  for name in api etcd minio agent spire; do
     [ -f "$D/$name.pid" ] || continue
     kill "$(cat "$D/$name.pid")" 2>/dev/null || true
     for i in $(seq 50); do kill -0 "$(cat "$D/$name.pid")" 2>/dev/null || break; sleep 0.1; done
@@ -132,6 +149,64 @@ start_minio() {
   done
   BED_KEY=ebb BED_SECRET=$secret "$bin" user "$api"
   echo "export EBB_TEST_MINIO=http://ebb:$secret@$api" >>"$D/env"
+}
+
+start_spire() {
+  local server agent api endpoint end token
+  server=$(binary spire)
+  agent=${server/spire-server/spire-agent} api=$(port 28081) endpoint=$(port 28443)
+  mkdir "$D/spire" "$D/spire/server" "$D/spire/agent"
+  cat >"$D/spire/server.conf" <<CONF
+server {
+  bind_address = "127.0.0.1"
+  bind_port = "$api"
+  socket_path = "$D/spire/server.sock"
+  trust_domain = "sbx.test"
+  data_dir = "$D/spire/server"
+  default_x509_svid_ttl = "10m"
+  default_jwt_svid_ttl = "5m"
+  federation { bundle_endpoint { address = "127.0.0.1" port = $endpoint } }
+}
+plugins {
+  DataStore "sql" { plugin_data { database_type = "sqlite3" connection_string = "$D/spire/server/db.sqlite3" } }
+  NodeAttestor "join_token" { plugin_data {} }
+  KeyManager "memory" { plugin_data {} }
+}
+CONF
+  cat >"$D/spire/agent.conf" <<CONF
+agent {
+  data_dir = "$D/spire/agent"
+  server_address = "127.0.0.1"
+  server_port = "$api"
+  socket_path = "$D/spire/agent.sock"
+  trust_domain = "sbx.test"
+  insecure_bootstrap = true
+}
+plugins {
+  NodeAttestor "join_token" { plugin_data {} }
+  KeyManager "memory" { plugin_data {} }
+  WorkloadAttestor "unix" { plugin_data {} }
+}
+CONF
+  "$server" run -config "$D/spire/server.conf" >"$D/spire/server.log" 2>&1 </dev/null &
+  echo $! >"$D/spire.pid"
+  end=$((SECONDS + 120))
+  until "$server" healthcheck -socketPath "$D/spire/server.sock" >/dev/null 2>&1; do
+    kill -0 "$(cat "$D/spire.pid")" 2>/dev/null && [ $SECONDS -lt $end ] || die "the SPIRE server did not come up; its log is $D/spire/server.log"
+    sleep 0.2
+  done
+  token=$("$server" token generate -socketPath "$D/spire/server.sock" -spiffeID spiffe://sbx.test/node -ttl 600 | sed -n 's/^Token: //p')
+  "$server" entry create -socketPath "$D/spire/server.sock" -parentID spiffe://sbx.test/node -spiffeID spiffe://sbx.test/sandbox/42 -selector "unix:uid:$(id -u)" >/dev/null
+  "$agent" run -config "$D/spire/agent.conf" -joinToken "$token" >"$D/spire/agent.log" 2>&1 </dev/null &
+  echo $! >"$D/agent.pid"
+  # Healthy is not yet synchronised: the entry must have arrived.
+  until "$agent" api fetch x509 -socketPath "$D/spire/agent.sock" >/dev/null 2>&1; do
+    kill -0 "$(cat "$D/agent.pid")" 2>/dev/null && [ $SECONDS -lt $end ] || die "the SPIRE agent gave no SVID; its log is $D/spire/agent.log"
+    sleep 0.5
+  done
+  "$server" bundle show -socketPath "$D/spire/server.sock" -format spiffe >"$D/spire/bundle.json"
+  echo "https://127.0.0.1:$endpoint" >"$D/spire/endpoint"
+  echo "export EBB_TEST_SPIRE=$D/spire" >>"$D/env"
 }
 
 umask 077

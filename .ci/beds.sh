@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Real counterparts for the tests, as private instances on loopback that nobody else uses.
 #
-#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH and Ceph RGW with their state in DIR;
+#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH, Ceph RGW and containerd with their state in DIR;
 #                           DIR/env then holds the EBB_TEST_ variables: . DIR/env && go test ./...
-#   .ci/beds.sh build       build what is built and not installed (Vault: 4 minutes, once), so that start need not
+#   .ci/beds.sh build       build what is built and not installed (Vault: 4 minutes, once), so that start need not; prints where it is
 #   .ci/beds.sh stop DIR    stop them and remove DIR
 #
-# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd, radosgw with ceph-mon, ceph-osd and ceph-common, and Go. As root, PostgreSQL runs as the user postgres.
+# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd, radosgw with ceph-mon, ceph-osd and ceph-common, and Go. containerd (with ctr and runc) is for
+# root alone, on a machine that makes containers; elsewhere it is left out, with a word why. As root, PostgreSQL runs as the user postgres.
 set -euo pipefail
 
 die() { echo "beds: $*" >&2; exit 1; }
@@ -24,7 +25,7 @@ build_vault() {
   (cd "$here/vaultbed" && CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false -o "$bin.new" .) && mv "$bin.new" "$bin"
 }
 case "${1:-}" in
-build) build_vault; exit ;;
+build) build_vault; vault_bin; exit ;;
 start | stop) [ -n "${2:-}" ] || die "usage: $0 start|stop DIR" ;;
 *) die "usage: $0 build | start|stop DIR" ;;
 esac
@@ -213,6 +214,7 @@ osd pool default min size = 1
 osd crush chooseleaf type = 0
 mon allow pool size one = true
 mon max pg per osd = 2000
+mon data avail crit = 1
 osd pool default pg num = 4
 osd pool default pgp num = 4
 osd pool default pg autoscale mode = off
@@ -256,8 +258,46 @@ C
 }
 osd_up() { timeout 5 ceph osd stat | grep -q '1 up'; }
 
+# containerd makes containers for root, where the kernel lets it: a container that runs this file may not.
+containerd_bed() {
+  local c=$D/containerd dir mounts=()
+  if [ "$(id -u)" != 0 ] || ! command -v containerd ctr >/dev/null; then echo 'beds: no containerd: it needs root, containerd and ctr' >&2; return; fi
+  mkdir -p "$c/rootfs"
+  cat >"$c/config.toml" <<C
+version = 2
+root = "$c/root"
+state = "$c/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+[grpc]
+address = "$c/sock"
+[ttrpc]
+address = "$c/sock.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+path = "$c/opt"
+C
+  PATH=$PATH:/usr/sbin:/sbin containerd --config "$c/config.toml" >"$c/log" 2>&1 </dev/null &
+  echo $! >"$c/pid"
+  if ! (until_ok 20 containerd ctr -a "$c/sock" version); then return; fi
+  for dir in /usr /lib /lib64 /bin; do if [ -e $dir ]; then mounts+=(--mount "type=bind,src=$dir,dst=$dir,options=rbind:ro"); fi; done
+  if timeout 30 ctr -a "$c/sock" -n ebb-beds run --rm --null-io --rootfs "${mounts[@]}" "$c/rootfs" probe /bin/true >"$c/probe.log" 2>&1; then
+    echo "export EBB_TEST_CONTAINERD=$c/sock" >>"$D/env"
+  else
+    echo "beds: no containerd: it makes no containers here: $(tail -n 1 "$c/probe.log")" >&2
+  fi
+}
+# A container outlives containerd: its shim is a process of its own.
+stop_containerd() {
+  local c=$D/containerd ns id
+  [ -f "$c/pid" ] || return 0
+  for ns in $(timeout 5 ctr -a "$c/sock" ns ls -q 2>/dev/null); do
+    for id in $(timeout 5 ctr -a "$c/sock" -n "$ns" tasks ls -q 2>/dev/null); do timeout 5 ctr -a "$c/sock" -n "$ns" tasks rm -f "$id" >/dev/null 2>&1 || true; done
+  done
+  kill "$(cat "$c/pid")" 2>/dev/null || true
+}
+
 stop() {
   local pidfile
+  stop_containerd
   # The monitor last: the others ask it on their way out. The OSD has nothing to keep.
   for pidfile in "$D"/rgw/rgw.pid "$D"/rgw/osd.pid; do
     if [ -f "$pidfile" ]; then kill -9 "$(cat "$pidfile")" 2>/dev/null || true; fi
@@ -282,5 +322,6 @@ start)
   vault
   openssh
   rgw
+  containerd_bed
   ;;
 esac

@@ -1,6 +1,7 @@
 package attest_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -91,5 +92,28 @@ func TestFromToken(t *testing.T) {
 	down := errors.New("down")
 	if err := attest.FromToken(down); err != down {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestCostly(t *testing.T) {
+	t.Parallel()
+	leave, err := attest.Costly(t.Context())
+	if err != nil || leave == nil {
+		t.Fatalf("without a bound: %v", err)
+	}
+	leave()
+	no, in, out := errors.New("no"), 0, 0
+	ctx := attest.WithBound(t.Context(), func(context.Context) (func(), error) {
+		if in++; in > 1 {
+			return nil, no
+		}
+		return func() { out++ }, nil
+	})
+	if leave, err = attest.Costly(ctx); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	if _, err = attest.Costly(ctx); !errors.Is(err, no) || in != 2 || out != 1 {
+		t.Errorf("%v, %d in, %d out", err, in, out)
 	}
 }

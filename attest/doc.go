@@ -4,11 +4,21 @@
 //	evidence.go  Evidence: what was shown, and what the listener saw of the caller
 //	identity.go  Identity, Class, Attestor
 //	selector.go  SelectorMatch: is this the sandbox that was registered?
+//	registrar.go Registrar: kinds that know which registrations fit too much
+//	             Selecting: which selectors a kind can give; Reattester: whether
+//	             its evidence can be shown afresh
+//	challenge.go Challenger: kinds whose evidence answers a challenge; nonce.go
+//	             Nonces: challenges that nobody keeps
+//	clientauth.go ClientAuth: kinds whose evidence authenticates OAuth clients
+//	config.go    Decode: what a kind reads of the configuration file
+//	watch.go     Watcher: kinds that see a sandbox die
+//	cost.go     Costly: what kinds ask before a judgement costs others something
+//	trace.go     Step: what was checked, for whoever asks why
 //	errors.go    ErrRejected, the fixed set of reasons
 //
 // Each folder below is one kind: enroll, oidc, and so on. Package all lists
-// them; package attesttest is the suite that every kind passes. Packages jose
-// and dpop are not kinds but tools.
+// them; package attesttest is the suite that every kind passes. Packages jose,
+// dpop and fetch are not kinds but tools, kubetest is for tests.
 //
 // # What a kind must not do
 //

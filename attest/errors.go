@@ -28,6 +28,9 @@ const (
 	ReasonLifetime        Reason = "lifetime"
 	ReasonClaims          Reason = "claims"
 	ReasonKeyBinding      Reason = "key_binding"
+	ReasonNonce           Reason = "nonce"
+	ReasonMeasurement     Reason = "measurement"
+	ReasonDead            Reason = "dead"
 	ReasonUsed            Reason = "used"
 	ReasonSelectors       Reason = "selectors"
 )

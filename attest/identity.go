@@ -17,6 +17,23 @@ const (
 	ClassBearer   Class = "bearer"   // whoever holds it: no key, reusable
 )
 
+// Proves is what a class stands for, one sentence for people.
+func (c Class) Proves() string {
+	switch c {
+	case ClassHardware:
+		return "a device vouches for what was started on it, by a key that does not leave it"
+	case ClassKernel:
+		return "the kernel of ebb's own machine says which process this is"
+	case ClassSigned:
+		return "an issuer that ebb trusts has signed what this is; whoever got hold of the document could show it first"
+	case ClassTicket:
+		return "this one had a single-use ticket first, or the key that redeemed it"
+	case ClassBearer:
+		return "this one holds a document that others may hold too"
+	}
+	return "nothing that ebb knows of"
+}
+
 // Identity is what an Attestor makes of evidence.
 type Identity struct {
 	// Attestor is the name of the instance that judged.
@@ -29,11 +46,16 @@ type Identity struct {
 	// NotAfter is when the evidence stops vouching; zero: it does not say.
 	// Nothing issued on it may live longer (invariant I4).
 	NotAfter time.Time
+	// MadeAt is when the evidence was made, for evidence that can be shown again later:
+	// where a sandbox has to attest again, it counts from then. Zero: it was made, or
+	// what it says was looked up, just now, or it answers a challenge of a minute ago.
+	MadeAt time.Time
 	// TaskID is set only when the evidence itself names the task.
 	TaskID string
-	// ReplayID names this piece of evidence, whatever its encoding. The pipeline
-	// claims it for the first key that uses it, until ReplayUntil. "" when the
-	// kind has consumed the evidence itself.
+	// ReplayID names this piece of evidence, whatever its encoding, and whichever
+	// attestor judges it: two may trust one issuer. The pipeline claims it for the
+	// first key that uses it, until ReplayUntil. "" when the kind has consumed the
+	// evidence itself.
 	ReplayID    string
 	ReplayUntil time.Time
 	// Key is the JKT that the evidence is bound to; "" when it is not.

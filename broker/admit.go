@@ -50,7 +50,7 @@ func evidenceClaim(id attest.Identity, jkt string) []Claim {
 	if id.ReplayID == "" || id.Key != "" {
 		return nil
 	}
-	return []Claim{{Key: "ev:" + hashOf(id.Attestor, id.ReplayID), Value: jkt, Until: id.ReplayUntil, Again: true}}
+	return []Claim{{Key: "ev:" + hashOf(id.ReplayID), Value: jkt, Until: id.ReplayUntil, Again: true}}
 }
 
 // usedEvidence is a claim of evidence on the record, where a refill finds it.
@@ -101,13 +101,13 @@ type budget struct {
 	limit         int
 }
 
-// lane says what a request is for: giving credentials back has a rate of its own,
-// so that no flood of mints is in its way (I6).
-type lane int
+// purpose says what a request is for: giving credentials back has a rate of its
+// own, so that no flood of mints is in its way (I6).
+type purpose string
 
 const (
-	mints lane = iota
-	ends
+	toMint purpose = "mint"
+	toEnd  purpose = "end"
 )
 
 // endsPerMinute is how many credentials a sandbox may give back, or as many as it
@@ -117,8 +117,8 @@ const endsPerMinute = 600
 // rates counts a request against its task and the task's owner, so that one
 // task cannot starve another (I12). The owner is what the runner wrote: one
 // runner cannot spend what another one's tasks need.
-func (b *Broker) rates(l lane, taskID string, g budget) []Rate {
-	if l == ends {
+func (b *Broker) rates(why purpose, taskID string, g budget) []Rate {
+	if why == toEnd {
 		return []Rate{{Key: "end:" + taskID, Limit: max(endsPerMinute, g.limit), Per: time.Minute}}
 	}
 	return []Rate{
@@ -127,11 +127,12 @@ func (b *Broker) rates(l lane, taskID string, g budget) []Rate {
 	}
 }
 
-// limitKey names a lane of a task. Until it has a share again, its requests are
-// refused here: each of them would be remembered in the ledger that all share.
+// limitKey names what a task asks for one purpose. Until it has a share again, its
+// requests are refused here: each of them would be remembered in the ledger that
+// all share.
 type limitKey struct {
-	taskID string
-	lane   lane
+	taskID  string
+	purpose purpose
 }
 
 func tooOften(r *RateError) *Error {
@@ -142,25 +143,21 @@ func tooOften(r *RateError) *Error {
 // it belongs to the task.
 func (b *Broker) limit(ctx context.Context, k limitKey, r *RateError) *Error {
 	e := tooOften(r)
-	lane := "mint"
-	if k.lane == ends {
-		lane = "end"
-	}
-	b.noteSeldom(ctx, b.taskEntry(audit.TokenLimited, sandboxOf(k.taskID), k.taskID, map[string]any{"lane": lane, "retry_after_ms": e.RetryAfter.Milliseconds()}))
+	b.noteSeldom(ctx, b.taskEntry(audit.TokenLimited, sandboxOf(k.taskID), k.taskID, map[string]any{"purpose": k.purpose, "retry_after_ms": e.RetryAfter.Milliseconds()}))
 	return e
 }
 
 // admit claims the proof and the evidence, counts the request, and returns the
 // task: one round trip, or two for a task this process has not seen lately. A
 // task that is over is refused here, so that nothing behind it needs to ask.
-func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession, fault Kind, more ...Claim) (Live, error) {
+func (b *Broker) admit(ctx context.Context, why purpose, taskID string, p Possession, fault Kind, more ...Claim) (Live, error) {
 	if b.down.Load() {
 		return Live{}, unavailable(ErrLost)
 	}
 	if err := b.forgotten(p); err != nil {
 		return Live{}, err
 	}
-	live, err := b.admitCounted(ctx, l, Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)})
+	live, err := b.admitCounted(ctx, why, Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)})
 	limited, is := errors.AsType[*Error](err)
 	switch {
 	case is:
@@ -180,11 +177,11 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 	if b.over(live) {
 		return Live{}, E(fault, "The task is complete. Nothing mints for it again.", ErrTaskClosed)
 	}
-	if l == ends || len(live.Ancestors) == 0 {
+	if why == toEnd || len(live.Ancestors) == 0 {
 		return live, nil
 	}
 	// What a delegate asks counts for those above it too.
-	live, err = b.underAncestors(live, func(a Admission) (Live, error) { return b.admitCounted(ctx, l, a) })
+	live, err = b.underAncestors(live, func(a Admission) (Live, error) { return b.admitCounted(ctx, why, a) })
 	limited, is = errors.AsType[*Error](err)
 	switch {
 	case err == nil:
@@ -199,20 +196,20 @@ func (b *Broker) admit(ctx context.Context, l lane, taskID string, p Possession,
 
 // admitCounted makes an admission to a task that counts against its rates. What it
 // asks too often is an *Error; every other error is the ledger's.
-func (b *Broker) admitCounted(ctx context.Context, l lane, a Admission) (Live, error) {
-	full := limitKey{a.TaskID, l}
+func (b *Broker) admitCounted(ctx context.Context, why purpose, a Admission) (Live, error) {
+	full := limitKey{a.TaskID, why}
 	if until, _ := b.limited.Get(full); b.now().Before(until) {
 		return Live{}, b.limit(ctx, full, &RateError{RetryAfter: until.Sub(b.now())})
 	}
 	g, seen := b.budgets.Get(a.TaskID)
 	if seen {
-		a.Rates = b.rates(l, a.TaskID, g)
+		a.Rates = b.rates(why, a.TaskID, g)
 	}
 	live, err := b.cfg.Ledger.Admit(ctx, a)
 	if err == nil && !seen && !b.over(live) {
 		g = budget{live.Runner, live.Owner, live.Caps.MintsPerMinute}
 		b.budgets.Add(a.TaskID, g)
-		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(l, a.TaskID, g)})
+		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: b.rates(why, a.TaskID, g)})
 	}
 	if r, ok := errors.AsType[*RateError](err); ok {
 		b.limited.Add(full, b.now().Add(r.RetryAfter))

@@ -11,7 +11,7 @@ import (
 // ask finds out who asks for a token: exactly one of evidence, a client
 // assertion of an enrolled sandbox, or an own token to be narrowed. All three
 // end at the same task, the same sandbox and the same proved key.
-func (b *Broker) ask(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
+func (b *Broker) ask(ctx context.Context, why purpose, s Subject, p Possession) (asker, error) {
 	if p.Key.JKT == "" {
 		return asker{}, E(InvalidProof, "Prove your key: send a DPoP proof or a client certificate.", nil)
 	}
@@ -21,18 +21,20 @@ func (b *Broker) ask(ctx context.Context, l lane, s Subject, p Possession) (aske
 	case s.Evidence != nil:
 		ev := *s.Evidence
 		ev.Key, ev.Channel = p.Key, s.Channel
-		a, err = b.identify(ctx, l, s.TaskID, ev, p, s.Fault)
+		a, err = b.identify(ctx, why, s.TaskID, ev, p, s.Fault)
 	case s.Assertion != "":
-		a, err = b.askByAssertion(ctx, l, s, p)
+		a, err = b.askByAssertion(ctx, why, s, p)
 	case s.AccessToken != "":
-		a, err = b.askByToken(ctx, l, s, p)
+		a, err = b.askByToken(ctx, why, s, p)
 	default:
 		err = E(Unauthenticated, "Say who you are: send a subject token or a client assertion.", nil)
 	}
 	if err != nil {
 		return asker{}, err
 	}
-	if s.ClientID != "" && s.ClientID != a.sandbox.ID {
+	// A method of the evidence's own has client ids of its own: the subject's.
+	own := s.Evidence != nil && s.Evidence.Method != "" && s.ClientID == a.sandbox.Subject
+	if s.ClientID != "" && s.ClientID != a.sandbox.ID && !own {
 		return asker{}, E(Unauthenticated, "client_id differs from the sandbox that was authenticated.", nil)
 	}
 	if s.TaskID != "" && s.TaskID != a.live.ID {
@@ -44,7 +46,7 @@ func (b *Broker) ask(ctx context.Context, l lane, s Subject, p Possession) (aske
 // askByAssertion authenticates an enrolled sandbox by private_key_jwt with the
 // key it enrolled. Sandboxes of other attestors have to show their evidence
 // each time, or a key would outlive what vouched for it.
-func (b *Broker) askByAssertion(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
+func (b *Broker) askByAssertion(ctx context.Context, why purpose, s Subject, p Possession) (asker, error) {
 	sandbox, err := b.assertedSandbox(ctx, s.Assertion)
 	if err != nil {
 		return asker{}, err
@@ -52,7 +54,7 @@ func (b *Broker) askByAssertion(ctx context.Context, l lane, s Subject, p Posses
 	if sandbox.JKT != p.Key.JKT {
 		return asker{}, E(InvalidProof, "The DPoP proof must be made with the key of the sandbox.", nil)
 	}
-	live, err := b.admit(ctx, l, taskOf(sandbox.ID), p, Unauthenticated)
+	live, err := b.admit(ctx, why, taskOf(sandbox.ID), p, Unauthenticated)
 	if err != nil {
 		return asker{}, err
 	}
@@ -99,7 +101,7 @@ const maxLineage = 16
 
 // askByToken lets a sandbox narrow a token of its own: never another's, never a
 // dead one, and never wider, longer or for another resource (see frame).
-func (b *Broker) askByToken(ctx context.Context, l lane, s Subject, p Possession) (asker, error) {
+func (b *Broker) askByToken(ctx context.Context, why purpose, s Subject, p Possession) (asker, error) {
 	t, err := b.verifyOwn(s.AccessToken, "")
 	if err != nil {
 		if e := AsError(err); e.Kind == Unavailable {
@@ -113,7 +115,7 @@ func (b *Broker) askByToken(ctx context.Context, l lane, s Subject, p Possession
 	if err := t.boundTo(p); err != nil {
 		return asker{}, E(s.Fault, AsError(err).Public, err)
 	}
-	live, err := b.admit(ctx, l, t.taskID, p, s.Fault)
+	live, err := b.admit(ctx, why, t.taskID, p, s.Fault)
 	if err != nil {
 		return asker{}, err
 	}

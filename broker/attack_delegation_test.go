@@ -23,7 +23,7 @@ func TestAttackDelegateOutlivesWithoutJournal(t *testing.T) {
 		}
 	}
 	down(errDown)
-	_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+	_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
 	kindOf(t, err, broker.Unavailable)
 	for name, b := range map[string]*broker.Broker{"here": x.Broker, "at a replica": other} {
 		if activeAt(t, x, b, tok.Token.Reveal()) {
@@ -119,7 +119,7 @@ func TestAttackReceiptOfHalfAnEnd(t *testing.T) {
 	child := s.Delegate(t, ceiling("orders:eu/1:read"))
 	minted(t, early, "orders:eu/1:read")
 	minted(t, child, "orders:eu/1:read")
-	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), early.Task.ID); err != nil {
+	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), early.Task.ID, broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
 	x.Clock.Add(time.Second)
@@ -131,12 +131,12 @@ func TestAttackReceiptOfHalfAnEnd(t *testing.T) {
 		}
 		return err
 	})
-	_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+	_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
 	kindOf(t, err, broker.Unavailable)
 	x.store.on("Tasks", func() error { return nil })
 	_, _, err = x.Broker.Receipt(t.Context(), x.who(brokertest.Auditor), s.Task.ID)
 	kindOf(t, err, broker.Conflict)
-	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
 	if err != nil || c.Delegated != 1 || c.Revoked != 1 {
 		t.Errorf("the whole end: %+v (%v)", c, err)
 	}

@@ -1,13 +1,16 @@
 package broker_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/jose"
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 )
 
@@ -62,9 +65,98 @@ func TestAttackLostAnswerToAnEnrolment(t *testing.T) {
 	x.Clock.Add(31 * time.Second) // putting it back has not made it younger
 	_, err = enrol(another, key)
 	kindOf(t, err, broker.InvalidEvidence)
-	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), task.ID); err != nil {
+	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), task.ID, broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
 	_, err = x.Broker.NewTicket(t.Context(), x.who(brokertest.Runner), task.ID)
 	kindOf(t, err, broker.Conflict)
+}
+
+// A ticket is spent, and then a store fails: the same sandbox may try again with
+// it, and nobody else.
+func TestAttackTicketLostToABlip(t *testing.T) {
+	t.Parallel()
+	for name, op := range map[string]string{"before the sandbox is bound": audit.SandboxEnrolled, "after it": audit.SandboxToken} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := attacked(t, brokertest.Config{})
+			task, ticket, err := x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner), brokertest.Spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := brokertest.NewKey(t)
+			enrol := func(p broker.Possession) error {
+				_, err := x.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(ticket.Ticket.Reveal())}, p)
+				return err
+			}
+			x.store.on(op, once(errDown))
+			kindOf(t, enrol(x.Prove(t, key)), broker.Unavailable)
+			if err := enrol(x.Prove(t, key)); err != nil {
+				t.Fatalf("the sandbox is locked out of its task: %v", err)
+			}
+			kindOf(t, enrol(x.Prove(t, brokertest.NewKey(t))), broker.InvalidEvidence)
+		})
+	}
+}
+
+// A ticket that was put back does not live longer than it would have.
+func TestAttackTicketDoesNotLiveOn(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	task, ticket, err := x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner), brokertest.Spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Clock.Add(40 * time.Second)
+	x.store.on(audit.SandboxEnrolled, once(errDown))
+	for range 2 {
+		_, err = x.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(ticket.Ticket.Reveal())}, x.Prove(t, brokertest.NewKey(t)))
+		x.Clock.Add(40 * time.Second)
+	}
+	kindOf(t, err, broker.InvalidEvidence)
+}
+
+// "Could not judge" is not "no": a journal that is down does not make evidence bad.
+func TestAttackOutageCalledBadEvidence(t *testing.T) {
+	t.Parallel()
+	start := time.Now().UTC().Truncate(time.Second)
+	issuer, _, attestors := sso(t, start)
+	x := attacked(t, brokertest.Config{Start: start, Attestors: attestors})
+	spec := brokertest.Spec()
+	spec.Ticket, spec.Expect = false, broker.Expect{Attestor: "sso", Selectors: map[string]string{"sub": "workload"}}
+	task, _, err := x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.store.on("Tasks", func() error { return errDown })
+	_, err = x.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(issuer.Token(attesttest.Claims{"aud": brokertest.Issuer}))}, x.Prove(t, brokertest.NewKey(t)))
+	kindOf(t, err, broker.Unavailable)
+}
+
+// The caller hangs up between the two halves of a pause or a taint.
+func TestAttackHangUpHalfway(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(context.Context, *target, string) error{
+		audit.TaskPaused: func(ctx context.Context, x *target, id string) error {
+			_, err := x.Broker.PauseTask(ctx, x.who(brokertest.Operator), id, "look")
+			return err
+		},
+		audit.TaskTainted: func(ctx context.Context, x *target, id string) error {
+			_, err := x.Broker.TaintTask(ctx, x.who(brokertest.Operator), id, []string{"web"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := attacked(t, brokertest.Config{})
+			s := x.Open(t, brokertest.Spec())
+			ctx, hangUp := context.WithCancel(t.Context())
+			x.store.onDone(name, func() error { hangUp(); return nil })
+			_ = do(ctx, x, s.Task.ID)
+			live, err := x.memory.get().Admit(t.Context(), broker.Admission{TaskID: s.Task.ID})
+			if err != nil || live.State != broker.TaskPaused && len(live.Taint) != 1 {
+				t.Errorf("on the record and not in force: state %s, taint %v (%v)", live.State, live.Taint, err)
+			}
+		})
+	}
 }

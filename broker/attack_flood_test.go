@@ -3,9 +3,12 @@ package broker_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
@@ -38,7 +41,7 @@ func TestAttackRunnerOpensWithoutEnd(t *testing.T) {
 	if _, err := open(brokertest.Runner2); err != nil {
 		t.Errorf("another runner: %v", err)
 	}
-	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), first.ID); err != nil {
+	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), first.ID, broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := open(brokertest.Runner); err != nil {
@@ -149,4 +152,93 @@ func TestAttackMadeUpSandboxes(t *testing.T) {
 	if n := reads() - before; n != 0 {
 		t.Errorf("100 requests of strangers reached the database %d times", n)
 	}
+}
+
+// Whoever the issuer knows and ebb does not must not fill the ledger.
+func TestAttackStrangersFillTheLedger(t *testing.T) {
+	t.Parallel()
+	start := time.Now().UTC().Truncate(time.Second)
+	issuer, _, attestors := sso(t, start)
+	x := attacked(t, brokertest.Config{Start: start, Attestors: attestors})
+	withPeople(t, x, person("ann@example.com", map[string]string{"sub": "ann"}, broker.RoleApprover))
+	before := x.ledger.count("Admit")
+	_, err := x.Broker.PrincipalExchange(t.Context(), issuer.Token(attesttest.Claims{"sub": "mallory", "aud": brokertest.Issuer}), x.Prove(t, brokertest.NewKey(t)))
+	kindOf(t, err, broker.Invalid)
+	if n := x.ledger.count("Admit") - before; n != 0 {
+		t.Errorf("a stranger caused %d writes to the ledger", n)
+	}
+}
+
+// ---- Floods ----
+
+// A runner names another's owner and floods: the other runner's tasks go on.
+func TestAttackStarvingAnotherRunnersOwner(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{Limits: broker.Limits{OwnerPerMin: 20}})
+	victim := x.Open(t, brokertest.Spec())
+	task, ticket, err := x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner2), brokertest.Spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	flood := &brokertest.Sandbox{Env: x.Env, Key: brokertest.NewKey(t)}
+	en, err := x.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(ticket.Ticket.Reveal())}, x.Prove(t, flood.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flood.Task, flood.TaskToken = en.Task, en.Token.Reveal()
+	for range 25 {
+		_, err = flood.Ask(t, "orders:eu/1:read")
+	}
+	kindOf(t, err, broker.TooMany)
+	if _, err := victim.Ask(t, "orders:eu/1:read"); err != nil {
+		t.Errorf("another runner's task is starved: %v", err)
+	}
+}
+
+// A sandbox that goes on beyond its rate is refused here: what it sends must not
+// fill the memory that all tasks share.
+func TestAttackFloodFillsTheLedger(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Caps.MintsPerMinute = 5
+	s := x.Open(t, spec)
+	var err error
+	for range 10 {
+		_, err = s.Ask(t, "orders:eu/1:read")
+	}
+	kindOf(t, err, broker.TooMany)
+	before := x.ledger.count("Admit")
+	for range 30 {
+		_, err = s.Ask(t, "orders:eu/1:read")
+		if e := kindOf(t, err, broker.TooMany); e.RetryAfter <= 0 {
+			t.Fatal("no Retry-After")
+		}
+	}
+	if n := x.ledger.count("Admit") - before; n > 5 {
+		t.Errorf("30 requests beyond the rate reached the ledger %d times", n)
+	}
+	x.Clock.Add(time.Minute)
+	if _, err := s.Ask(t, "orders:eu/1:read"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The same with client assertions, which are remembered for minutes.
+func TestAttackFloodOfAssertions(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	client := s.Task.Sandbox.ID
+	revoke := func(id string) error {
+		return x.Broker.RevokeToken(t.Context(), broker.Revoker{Subject: &broker.Subject{Assertion: x.Assertion(t, client, s.Key), ClientID: id, Fault: broker.Unauthenticated}}, "x")
+	}
+	kindOf(t, revoke("sbx_"+strings.Repeat("0", 32)), broker.Unauthenticated) // H23: another client_id
+	var err error
+	for range 1300 {
+		if err = revoke(client); err != nil {
+			break
+		}
+	}
+	kindOf(t, err, broker.TooMany)
 }

@@ -147,3 +147,33 @@ func TestAttackApprovalWithoutTheParent(t *testing.T) {
 	_, err = askWith(t, s, scope, "curl", 0)
 	kindOf(t, err, broker.Pending)
 }
+
+// I7: what people said yes to before the task read hostile text does not stand in
+// for the yes of others that policy wants now.
+func TestAttackGrantForOtherPeople(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{Policies: askWhenTainted})
+	s := x.Open(t, brokertest.Spec())
+	approved(t, x.Env, s, "orders:eu/1:write")
+	if _, err := s.Ask(t, "orders:eu/1:write"); err != nil {
+		t.Fatalf("the grant is not reused: %v", err)
+	}
+	waiting := pending(t, s, "orders:eu/2:write")
+	approve(t, x.Env, brokertest.Approver, waiting.RequestID, broker.Verdict{})
+	if _, err := x.Broker.TaintTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, []string{"web"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Ask(t, "orders:eu/1:write")
+	kindOf(t, err, broker.AskRequired)
+	_, err = s.Poll(t, waiting.DeferralCode.Reveal())
+	kindOf(t, err, broker.Denied)
+	_, err = s.AskDeferred(t, "orders:eu/2:write")
+	kindOf(t, err, broker.Pending) // it may ask the right people
+}
+
+var askWhenTainted = map[string][]byte{"p.cedar": []byte(`
+@id("clean") @ask("approvers")
+permit (principal, action, resource) unless { context.taint.contains("web") };
+@id("tainted") @ask("security") @quorum("2")
+permit (principal, action, resource) when { context.taint.contains("web") };
+`)}

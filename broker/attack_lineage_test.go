@@ -17,7 +17,7 @@ func TestAttackMintBehindTheEnd(t *testing.T) {
 	x := attacked(t, brokertest.Config{})
 	s := x.Open(t, brokertest.Spec())
 	x.store.on(audit.LeaseIssued, func() error {
-		_, err := x.replica(t).CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+		_, err := x.replica(t).CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
 		return err
 	})
 	_, err := s.Ask(t, "orders:eu/1:read")
@@ -49,15 +49,7 @@ func narrowed(t *testing.T, s *brokertest.Sandbox, from broker.Token, scope stri
 // the record, and when the ledger is made again from the journal.
 func TestAttackOutlivingTheParent(t *testing.T) {
 	t.Parallel()
-	for name, revoke := range map[string]func(*target, broker.Token) error{
-		"lease": func(x *target, tok broker.Token) error {
-			_, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), tok.LeaseID, "leak")
-			return err
-		},
-		"token": func(x *target, tok broker.Token) error {
-			return x.Broker.RevokeToken(t.Context(), broker.Revoker{Principal: ptr(x.who(brokertest.Operator))}, tok.Token.Reveal())
-		},
-	} {
+	for name, revoke := range revocations(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := attacked(t, brokertest.Config{})

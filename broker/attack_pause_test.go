@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 )
 
@@ -53,7 +54,38 @@ func TestAttackRunnerLiftsTheOperatorsPause(t *testing.T) {
 	if _, err := b.PauseTask(t.Context(), op, s.Task.ID, "look"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.CompleteTask(t.Context(), runner, s.Task.ID); err != nil {
+	if _, err := b.CompleteTask(t.Context(), runner, s.Task.ID, broker.DefaultWait); err != nil {
 		t.Errorf("a pause is in the way of the end: %v", err)
 	}
 }
+
+// A runner resumes while an operator pauses: the record and the ledger agree.
+func TestAttackPauseRacingResume(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	other := x.replica(t)
+	x.store.on(audit.TaskPaused, once(nil))
+	var resumed sync.Once
+	x.store.onDone(audit.TaskResumed, func() error { // the resume is on the record, and the pause overtakes it
+		resumed.Do(func() {
+			if _, err := other.PauseTask(t.Context(), x.who(brokertest.Operator), s.Task.ID, "suspicious"); err != nil {
+				t.Error(err)
+			}
+		})
+		return nil
+	})
+	if _, err := x.Broker.PauseTask(t.Context(), x.who(brokertest.Operator), s.Task.ID, "look"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = x.Broker.ResumeTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+	task, err := x.Broker.Task(t.Context(), x.who(brokertest.Operator), s.Task.ID)
+	if err != nil || task.State != broker.TaskPaused {
+		t.Fatalf("%s %v", task.State, err)
+	}
+	if _, err := s.Ask(t, "orders:eu/1:read"); err == nil {
+		t.Error("a task that is paused on the record mints")
+	}
+}
+
+// ---- People ----

@@ -1,12 +1,15 @@
 package broker_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
+	"ebb/scopes"
 )
 
 // I11 within I12: asking for what needs a person, asking for the same again, and
@@ -66,3 +69,62 @@ func TestAttackAskingWithoutEnd(t *testing.T) {
 		t.Errorf("asking is held against the task: %d, %d (%v)", live.Denials, live.Violations, err)
 	}
 }
+
+// longest is the longest scope value that parses.
+func longest(action string) string {
+	out := make([]string, scopes.MaxScopes)
+	for i := range out {
+		head, tail := fmt.Sprintf("orders:eu/%02d/", i), ":"+action
+		path := strings.Repeat(strings.Repeat("x", 62)+"/", 7)
+		out[i] = head + path + strings.Repeat("y", scopes.MaxBytes-len(head)-len(path)-len(tail)) + tail
+	}
+	return strings.Join(out, " ")
+}
+
+// I11: a refusal of a very long request is a refusal on the record.
+func TestAttackDenialTooLongToRecord(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{Policies: map[string][]byte{"p.cedar": []byte(`@id("no") forbid (principal, action, resource);`)}})
+	s := x.Open(t, brokertest.Spec())
+	_, err := s.Ask(t, longest("read"))
+	kindOf(t, err, broker.Denied)
+	if n := len(entries(t, x, broker.EntryFilter{TaskID: s.Task.ID, Kind: audit.TokenDenied})); n != 1 {
+		t.Errorf("%d denials on the record, want 1", n)
+	}
+}
+
+// A long request for people is answered for what it is.
+func TestAttackRequestTooLongToRecord(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	_, err := s.AskDeferred(t, longest("write"))
+	if k := broker.AsError(err).Kind; k != broker.Pending && k != broker.InvalidScope {
+		t.Errorf("%v", err)
+	}
+}
+
+// A flood of garbage from nobody must not hide what a known sandbox does.
+func TestAttackViolationsHiddenByAFlood(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	for range 300 {
+		_, _ = x.Broker.AuthenticateAssertion(t.Context(), "x.y.z", "")
+	}
+	r := s.Request(t, "orders:eu/1:read")
+	for range 4 {
+		_, _ = x.Broker.Token(t.Context(), r)
+	}
+	if n := len(entries(t, x, broker.EntryFilter{TaskID: s.Task.ID, Kind: audit.TokenReplayed})); n != 3 {
+		t.Errorf("%d of 3 replays are on the record", n)
+	}
+	x.memory.lose()
+	x.replica(t)
+	live, err := x.memory.get().Admit(t.Context(), broker.Admission{TaskID: s.Task.ID})
+	if err != nil || live.Violations != 3 {
+		t.Errorf("%d violations after the ledger was lost, want 3 (%v)", live.Violations, err)
+	}
+}
+
+// ---- Clocks ----

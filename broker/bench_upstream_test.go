@@ -136,7 +136,7 @@ func BenchmarkCompleteUpstream(b *testing.B) {
 	s := benchTask(b, e)
 	fill(b, s, "up:a:read", b.N)
 	b.ResetTimer()
-	c, err := e.Broker.CompleteTaskWithin(b.Context(), e.Principals[brokertest.Runner], s.Task.ID, time.Minute)
+	c, err := e.Broker.CompleteTask(b.Context(), e.Principals[brokertest.Runner], s.Task.ID, time.Minute)
 	if err != nil || c.Owed != 0 || c.Revoked != b.N {
 		b.Fatalf("owed %d, revoked %d (%v)", c.Owed, c.Revoked, err)
 	}
@@ -154,7 +154,7 @@ func BenchmarkDeadProvider(b *testing.B) {
 	beside := benched(b, map[string]timed{"up": {revoke: 20 * time.Millisecond}, "dead": {revoke: -1}})
 	stuck := benchTask(b, beside)
 	fill(b, stuck, "dead:a:read", 200)
-	if c, err := beside.Broker.CompleteTaskWithin(b.Context(), beside.Principals[brokertest.Runner], stuck.Task.ID, 0); err != nil || c.Owed != 200 {
+	if c, err := beside.Broker.CompleteTask(b.Context(), beside.Principals[brokertest.Runner], stuck.Task.ID, 0); err != nil || c.Owed != 200 {
 		b.Fatalf("owed %d (%v)", c.Owed, err)
 	}
 	end := func(e *brokertest.Env) time.Duration {
@@ -163,7 +163,7 @@ func BenchmarkDeadProvider(b *testing.B) {
 		fill(b, s, "up:a:read", 32)
 		b.StartTimer()
 		start := time.Now()
-		if c, err := e.Broker.CompleteTask(b.Context(), e.Principals[brokertest.Runner], s.Task.ID); err != nil || c.Owed != 0 {
+		if c, err := e.Broker.CompleteTask(b.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait); err != nil || c.Owed != 0 {
 			b.Fatalf("owed %d (%v)", c.Owed, err)
 		}
 		return time.Since(start)

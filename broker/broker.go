@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,54 +30,40 @@ import (
 // every scope it serves.
 type Provider struct {
 	Driver   provider.Driver
-	Kind     string        // kind of driver, e.g. "jwt"
-	Resource string        // RFC 8707 resource URI, the aud of its tokens
-	MaxTTL   time.Duration // no credential lives longer; 0 = Limits.MaxTTL
+	Kind     string         // kind of driver, e.g. "jwt"
+	Resource string         // RFC 8707 resource URI, the aud of its tokens
+	Words    provider.Words // of the operator, on what can be undone
+	MaxTTL   time.Duration  // no credential lives longer; 0 = Limits.MaxTTL
 
 	// Of third parties alone. Mints and revocations have as many calls each.
 	Parallel int // calls at one time; 0 = 16
 	MaxLive  int // credentials in no final state at one time; 0 = no bound. Replicas count every few seconds
 }
 
-// Limits bound what can be asked for (I4, I12). Zero members take the default.
-type Limits struct {
-	DefaultTTL   time.Duration // of a token when the client names none; 15 min
-	MaxTTL       time.Duration // of a token; 1 h
-	MaxTaskTTL   time.Duration // of a task; 24 h
-	TicketTTL    time.Duration // of an enrolment ticket; 60 s, never more
-	PrincipalTTL time.Duration // of a token for /v1; 10 min
-	RequestTTL   time.Duration // how long a request waits for a person; 30 min
-	GrantTTL     time.Duration // how long an approval is reused inside its task; 15 min
-	CoolDown     time.Duration // after a deny, for the same or more; 15 min
-	PollInterval time.Duration // of a waiting client; 5 s
-	DefaultCaps  Caps          // of a task that names none; 1000 leases, 600 mints a minute, 3 requests
-	MaxCaps      Caps          // what a runner may ask for at most; 1,000,000, 1,000,000, 20
-	RunnerTasks  int           // tasks of one runner that are not closed; 10,000
-	OwnerPerMin  int           // token requests of all tasks of one owner per minute; 6000
-	Checkpoint   time.Duration // between signed checkpoints of the audit chain; 1 min
-	Sweep        time.Duration // between searches for orphans at providers; 10 min
-}
-
 // Config is what New needs. Every member without a default is required.
 type Config struct {
-	Issuer     string // public base URL, byte-identical to the iss of every token
-	Ledger     Ledger
-	Journal    Journal
-	Desk       Desk
-	Policy     *policy.Live
-	Attestors  map[string]attest.Attestor
-	Providers  map[string]Provider
-	Principals []PrincipalConfig
-	Keys       *keys.Ring
-	Sealer     Sealer       // required when a provider is a third party
-	Instance   string       // 8 hex digits that name this installation at providers; "" = from Issuer
-	Safe       *safe.Safe   // of the operator's secrets; nil = none
-	Nonces     *dpop.Nonces // nil = no nonce mode
-	DPoPAlgs   []jose.Alg   // nil = ES256, EdDSA
-	Limits     Limits
-	Now        func() time.Time      // nil = time.Now
-	Logger     *slog.Logger          // nil = discard
-	Registerer prometheus.Registerer // nil = none
+	Issuer    string // public base URL, byte-identical to the iss of every token
+	Ledger    Ledger
+	Journal   Journal
+	Desk      Desk
+	Policy    *policy.Live
+	Attestors map[string]attest.Attestor
+	Liveness  map[string]Liveness // by the attestor's name
+	// EvidenceHeaders are, by the attestor's name, the HTTP headers that evidence
+	// comes in where a platform's egress writes it; all others take it from the body.
+	EvidenceHeaders map[string]string
+	Providers       map[string]Provider
+	Principals      []PrincipalConfig
+	Keys            *keys.Ring
+	Sealer          Sealer       // required when a provider is a third party
+	Instance        string       // 8 hex digits that name this installation at providers; "" = from Issuer
+	Safe            *safe.Safe   // of the operator's secrets; nil = none
+	Nonces          *dpop.Nonces // nil = no nonce mode
+	DPoPAlgs        []jose.Alg   // nil = ES256, EdDSA
+	Limits          Limits
+	Now             func() time.Time      // nil = time.Now
+	Logger          *slog.Logger          // nil = discard
+	Registerer      prometheus.Registerer // nil = none
 }
 
 // Broker is the life of tasks, requests and leases. Its methods are safe for
@@ -109,7 +96,15 @@ type Broker struct {
 	rang      bells                // leases that reached a final state
 	kept      handles
 	ghosts    ghosts
+	sandboxes watched
+	vouched   vouchers
+	judged    *judged
+	holds     holds
+	sequels   *sequels
+	insights  insightsCache
 	behind    atomic.Bool // something is owed to a provider that is not configured any more
+	countMu   sync.Mutex
+	counted   map[string]bool // such providers in the metrics
 }
 
 // New makes a broker and refills the ledger from the journal: when it returns,
@@ -142,7 +137,13 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		owed:       map[string]TaskMove{},
 		owedLeases: map[string]owedLease{},
 		people:     map[string]bool{},
+		counted:    map[string]bool{},
 		m:          newMetrics(c.Registerer),
+		sandboxes:  watched{stops: map[string]context.CancelFunc{}, elsewhere: map[string]bool{}, newcomers: make(chan string, 1024)},
+		holds:      holds{of: map[string]map[*Hold]holdState{}},
+		sequels:    newSequels(),
+		vouched:    vouchers{ends: map[string]voucher{}},
+		judged:     newJudged(c),
 	}
 	b.upstreams = newUpstreams(c, b.m)
 	if b.instance = c.Instance; b.instance == "" {
@@ -194,46 +195,22 @@ func (c *Config) check() error {
 		need(p.Parallel >= 0 && p.MaxLive >= 0, "provider "+name+": Parallel and MaxLive must not be negative")
 		need(p.Resource != c.Issuer+apiPath, "provider "+name+" must not use the broker's own resource")
 	}
+	for name, l := range c.Liveness {
+		_, known := c.Attestors[name]
+		need(known, "liveness of "+name+", which is no attestor")
+		if err := l.check(name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for name, header := range c.EvidenceHeaders {
+		_, known := c.Attestors[name]
+		need(known && name != enrollName, "evidence header of "+name+", which is no attestor whose platform could set one")
+		need(!slices.ContainsFunc(c.Principals, func(p PrincipalConfig) bool { return p.Match != nil && p.Match.Attestor == name }), "evidence header of "+name+", which recognises principals")
+		if err := CheckEvidenceHeader(header); err != nil {
+			errs = append(errs, fmt.Errorf("broker: evidence header of %s: %w", name, err))
+		}
+	}
 	return errors.Join(errs...)
-}
-
-func (l Limits) withDefaults() Limits {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&l.DefaultTTL, 15*time.Minute)
-	set(&l.MaxTTL, time.Hour)
-	set(&l.MaxTaskTTL, 24*time.Hour)
-	set(&l.TicketTTL, time.Minute)
-	set(&l.PrincipalTTL, 10*time.Minute)
-	set(&l.RequestTTL, 30*time.Minute)
-	set(&l.GrantTTL, 15*time.Minute)
-	set(&l.CoolDown, 15*time.Minute)
-	set(&l.PollInterval, 5*time.Second)
-	set(&l.Checkpoint, time.Minute)
-	set(&l.Sweep, 10*time.Minute)
-	l.DefaultCaps = l.DefaultCaps.or(Caps{Leases: 1000, MintsPerMinute: 600, OpenRequests: 3})
-	l.MaxCaps = l.MaxCaps.or(Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000, OpenRequests: 20})
-	if l.RunnerTasks <= 0 {
-		l.RunnerTasks = 10_000
-	}
-	if l.OwnerPerMin <= 0 {
-		l.OwnerPerMin = max(6000, l.DefaultCaps.MintsPerMinute)
-	}
-	return l
-}
-
-// or fills the members of c that are not set from d.
-func (c Caps) or(d Caps) Caps {
-	pick := func(a, b int) int {
-		if a > 0 {
-			return a
-		}
-		return b
-	}
-	return Caps{pick(c.Leases, d.Leases), pick(c.MintsPerMinute, d.MintsPerMinute), pick(c.OpenRequests, d.OpenRequests), pick(c.Uses, d.Uses)}
 }
 
 // Issuer is the public base URL.

@@ -24,14 +24,9 @@ const (
 
 // CompleteTask ends a task. It is idempotent: when it returns without an error, no
 // credential of the task is accepted by anything of ebb's and none ever will be
-// (I2), and Completion.Owed says how many are not yet known to be dead at their
-// provider.
-func (b *Broker) CompleteTask(ctx context.Context, who Principal, taskID string) (Completion, error) {
-	return b.CompleteTaskWithin(ctx, who, taskID, DefaultWait)
-}
-
-// CompleteTaskWithin is CompleteTask that waits up to wait for providers.
-func (b *Broker) CompleteTaskWithin(ctx context.Context, who Principal, taskID string, wait time.Duration) (Completion, error) {
+// (I2). It waits up to wait for providers, and Completion.Owed says how many
+// credentials are not yet known to be dead at theirs.
+func (b *Broker) CompleteTask(ctx context.Context, who Principal, taskID string, wait time.Duration) (Completion, error) {
 	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil {
 		return Completion{}, err
 	}
@@ -42,13 +37,8 @@ func (b *Broker) CompleteTaskWithin(ctx context.Context, who Principal, taskID s
 	return b.awaitDead(ctx, c, wait)
 }
 
-// StopTask ends a task for cause.
-func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason string) (Completion, error) {
-	return b.StopTaskWithin(ctx, who, taskID, reason, DefaultWait)
-}
-
-// StopTaskWithin is StopTask that waits up to wait for providers.
-func (b *Broker) StopTaskWithin(ctx context.Context, who Principal, taskID, reason string, wait time.Duration) (Completion, error) {
+// StopTask is CompleteTask for cause.
+func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason string, wait time.Duration) (Completion, error) {
 	if reason == "" || utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Completion{}, E(Invalid, "reason must be 1 to 500 printable characters.", nil)
 	}

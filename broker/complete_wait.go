@@ -112,10 +112,9 @@ func (b *Broker) accounted(ctx context.Context, c Completion, changed bool) (Com
 	}
 	c.Owed = r.States[string(LeaseRevoking)]
 	if r.Total > 0 {
-		c.Receipt, err = b.signReceipt(r)
-	}
-	if err != nil {
-		return c, unavailable(err)
+		if c.Receipt, err = b.signReceipt(r); err != nil { // the end is true all the same, and the receipt can be had later
+			b.cfg.Logger.WarnContext(ctx, "the receipt of a task that is closed could not be signed yet", "task_id", c.Task.ID, "error", err)
+		}
 	}
 	return c, nil
 }

@@ -23,7 +23,9 @@ type failing struct {
 	broker.Journal
 	broker.Desk
 	ledger, journal atomic.Bool
+	late            atomic.Bool // a unit is durable only when somebody waits for it
 	afterAppend     func()
+	afterPut        func(broker.LiveLease)
 }
 
 type failingLedger struct{ *failing }
@@ -42,11 +44,15 @@ func (f failingLedger) PutTask(ctx context.Context, t broker.Live, keep time.Tim
 	return f.Ledger.PutTask(ctx, t, keep)
 }
 
-func (f failingLedger) PutLease(ctx context.Context, l broker.LiveLease, limit int, refill bool) error {
+func (f failingLedger) PutLease(ctx context.Context, l broker.LiveLease, limits broker.LeaseLimits, refill bool) error {
 	if f.ledger.Load() {
 		return errDown
 	}
-	return f.Ledger.PutLease(ctx, l, limit, refill)
+	err := f.Ledger.PutLease(ctx, l, limits, refill)
+	if f.afterPut != nil {
+		f.afterPut(l)
+	}
+	return err
 }
 
 func (f failingLedger) SetState(ctx context.Context, id string, s broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
@@ -82,6 +88,15 @@ func (f failingJournal) Append(ctx context.Context, r broker.Record) error {
 		f.afterAppend()
 	}
 	return err
+}
+
+// Begin is durable before anything else happens, or, late, after all else.
+func (f failingJournal) Begin(ctx context.Context, r broker.Record) (wait func() error) {
+	if f.late.Load() {
+		return func() error { return f.Append(ctx, r) }
+	}
+	err := f.Append(ctx, r)
+	return func() error { return err }
 }
 
 func (f failingJournal) Tasks(ctx context.Context, q broker.TaskFilter) ([]broker.Task, error) {
@@ -144,6 +159,52 @@ func TestStoreFailuresMintNothing(t *testing.T) {
 	}
 }
 
+// I1: what the ledger knows before the record does is dead when the record fails,
+// whatever the reason, and holds no place of its task.
+func TestUnrecordedMintIsNotAlive(t *testing.T) {
+	e, f := breakable(t)
+	f.late.Store(true)
+	spec := brokertest.Spec()
+	spec.Caps.Leases = 1
+	s := e.Open(t, spec)
+	var put broker.LiveLease
+	f.afterPut = func(l broker.LiveLease) {
+		put = l
+		f.journal.Store(true)
+	}
+	_, err := s.Ask(t, "orders:eu/1:read")
+	kindOf(t, err, broker.Unavailable)
+	f.journal.Store(false)
+	f.afterPut = nil
+	if put.ID == "" {
+		t.Fatal("the ledger took no lease before the record")
+	}
+	if alive, err := f.Ledger.Status(t.Context(), s.Task.ID, put.ID, time.Now()); err != nil || alive {
+		t.Errorf("alive %v, %v: not on the record", alive, err)
+	}
+	if ls, err := f.Journal.Leases(t.Context(), broker.LeaseFilter{IDs: []string{put.ID}, Now: time.Now()}); err != nil || len(ls) != 0 {
+		t.Errorf("%d leases on the record, %v", len(ls), err)
+	}
+	if _, err := s.Ask(t, "orders:eu/1:read"); err != nil {
+		t.Errorf("what was not issued takes a place of the task: %v", err)
+	}
+
+	// The task ends between the two.
+	s = e.Open(t, brokertest.Spec())
+	f.afterPut = func(l broker.LiveLease) {
+		put = l
+		f.afterPut = nil
+		if _, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err = s.Ask(t, "orders:eu/1:read")
+	kindOf(t, err, broker.InvalidGrant)
+	if alive, err := f.Ledger.Status(t.Context(), s.Task.ID, put.ID, time.Now()); err != nil || alive {
+		t.Errorf("alive %v, %v: its task is over", alive, err)
+	}
+}
+
 // I6: ending works as far as it can, is not acknowledged before it is true, and
 // finishes by itself.
 func TestEndingWorksWhileStoresAreDown(t *testing.T) {
@@ -164,7 +225,7 @@ func TestEndingWorksWhileStoresAreDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			broken(f).Store(true)
-			_, err = e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID)
+			_, err = e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
 			kindOf(t, err, broker.Unavailable)
 			if i, err := e.Broker.Introspect(t.Context(), e.Principals[brokertest.Operator], tok.Token.Reveal()); err != nil || i.Active {
 				t.Errorf("after an unconfirmed end: active %v, %v", i.Active, err)
@@ -197,7 +258,7 @@ func TestMintRacingCompleteLeavesNoSurvivor(t *testing.T) {
 			wg.Go(func() {
 				<-start
 				if i == 8 {
-					if _, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID); err != nil {
+					if _, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait); err != nil {
 						t.Error(err)
 					}
 				}
@@ -235,7 +296,7 @@ func TestRefillAfterLoss(t *testing.T) {
 	if err := e.Broker.RevokeToken(t.Context(), broker.Revoker{Principal: &op}, tokens[3]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Broker.CompleteTask(t.Context(), op, ended.Task.ID); err != nil {
+	if _, err := e.Broker.CompleteTask(t.Context(), op, ended.Task.ID, broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Broker.PauseTask(t.Context(), op, paused.Task.ID, ""); err != nil {
@@ -290,7 +351,7 @@ func TestReplicasRefuseTogether(t *testing.T) {
 	}
 	_, err = other.Token(t.Context(), r) // assertion 43: the replica knows the proof
 	kindOf(t, err, broker.InvalidProof)
-	if _, err := other.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID); err != nil {
+	if _, err := other.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
 	if e.Active(t, tok.Token.Reveal()) {

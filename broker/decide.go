@@ -25,12 +25,8 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	if err != nil {
 		return Request{}, err
 	}
-	if !groupsMeet(r, who.Groups) {
-		return Request{}, E(Forbidden, "You are in none of the groups that may decide this request.", nil)
-	}
-	// The owner is what a runner wrote: its letter case is not another person.
-	if strings.EqualFold(who.ID, r.Owner) || strings.EqualFold(who.ID, r.Runner) {
-		return Request{}, E(Forbidden, "Nobody decides requests of their own task. Ask another approver.", nil)
+	if err := MayDecide(who, r); err != nil {
+		return Request{}, err
 	}
 	vote, err := b.checkVerdict(r, who, v)
 	if err != nil {
@@ -40,10 +36,18 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 		if err := b.stillTrue(ctx, r); err != nil {
 			return Request{}, err
 		}
+		if f, err := r.Sheet(); err != nil || !f.Understood() {
+			return Request{}, E(NotUnderstood, "ebb does not understand what this scope allows. It can be denied, not approved; ask the operator of the provider.", err)
+		}
 	}
-	entry := b.requestEntry(audit.RequestVoted, who.ID, r, map[string]any{
-		"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note,
-	})
+	data := map[string]any{"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note}
+	if vote.Seen != "" {
+		data["seen_sha256"] = SeenHash(vote.Seen)
+	}
+	if vote.Proof != "" {
+		data["proof_sha256"] = SeenHash(vote.Proof)
+	}
+	entry := b.requestEntry(audit.RequestVoted, who.ID, r, data)
 	// The desk keeps of the two outcomes the one that the vote leads to, if any.
 	out, err := b.cfg.Desk.Vote(ctx, vote, b.now().Add(b.cfg.Limits.GrantTTL), entry,
 		b.requestEntry(audit.RequestApproved, who.ID, r, nil), b.requestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": vote.Code}))
@@ -61,11 +65,29 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	case err != nil:
 		return Request{}, unavailable(err)
 	}
+	out.Match = MatchCode(out.ID)
 	return out, b.afterVote(ctx, who, out)
 }
 
+// MayDecide is why a person has no say in a request, whatever it asks for; nil = they have.
+func MayDecide(who Principal, r Request) error {
+	switch {
+	case !who.Has(RoleApprover):
+		return E(Forbidden, "Only an approver decides requests.", nil)
+	case !groupsMeet(r, who.Groups):
+		return E(Forbidden, "You are in none of the groups that may decide this request.", nil)
+	// The owner is what a runner wrote: its letter case is not another person.
+	case slices.ContainsFunc(append([]string{who.ID}, who.Also...), func(n string) bool { return strings.EqualFold(n, r.Owner) || strings.EqualFold(n, r.Runner) }):
+		return E(Forbidden, "Nobody decides requests of their own task. Ask another approver.", nil)
+	}
+	return nil
+}
+
 func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error) {
-	vote := Vote{RequestID: r.ID, By: who.ID, Groups: who.Groups, Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now()}
+	vote := Vote{RequestID: r.ID, By: who.ID, Groups: who.Groups, Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now(), Seen: v.Seen, Proof: v.Proof}
+	if len(v.Seen) > MaxSeen || len(v.Proof) > MaxSeen {
+		return vote, E(Invalid, "What was seen is longer than ebb keeps.", nil)
+	}
 	if utf8.RuneCountInString(v.Note) > 500 || !jose.Plain(v.Note) {
 		return vote, E(Invalid, "note must be at most 500 printable characters.", nil)
 	}
@@ -107,40 +129,11 @@ func (b *Broker) stillTrue(ctx context.Context, r Request) error {
 	if r.State != RequestPending {
 		return E(Conflict, "The request is decided, expired or withdrawn already.", ErrDone)
 	}
-	if b.down.Load() {
-		return unavailable(ErrLost)
-	}
-	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: r.TaskID})
+	effect, again, err := b.again(ctx, r)
 	if err != nil {
-		return unavailable(err)
+		return err
 	}
-	if live.State == TaskClosed || live.Sandbox == nil {
-		return closedError()
-	}
-	live, err = b.underAncestors(live, func(a Admission) (Live, error) { return b.cfg.Ledger.Admit(ctx, a) })
-	if err != nil {
-		return ledgerError(err)
-	}
-	p, known := b.cfg.Providers[r.Provider]
-	if !known {
-		return E(Conflict, "The provider of this request is no longer configured.", nil)
-	}
-	w := want{asker: asker{live: live, sandbox: *live.Sandbox, lineage: r.Parents}, scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool}
-	d, err := b.judge(w)
-	if err != nil {
-		return unavailable(err)
-	}
-	changed := d.Effect != policy.Ask
-	if !changed {
-		again := r
-		again.Approval = *d.Ask
-		_, digest, err := seal(b.factsOf(again, live, *live.Sandbox, d))
-		if err != nil {
-			return unavailable(err)
-		}
-		changed = digest != r.Digest
-	}
-	if !changed {
+	if effect == policy.Ask && again.Digest == r.Digest {
 		return nil
 	}
 	if _, err := b.withdraw(ctx, r, self, "facts_changed"); err != nil {
@@ -193,52 +186,4 @@ func (b *Broker) suspectAgain(ctx context.Context, who Principal, id string, los
 	m.By = who.ID
 	_, err = b.close(ctx, b.rootOf(ctx, r.TaskID), m)
 	return r, err
-}
-
-// Requests lists requests that who may see: approvers those of their groups,
-// runners those of their tasks, auditors and operators all.
-func (b *Broker) Requests(ctx context.Context, who Principal, f RequestFilter) ([]Request, error) {
-	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner); err != nil {
-		return nil, err
-	}
-	if !who.Has(RoleAuditor, RoleOperator) {
-		f.Sight = &Sight{Runner: who.ID}
-		if who.Has(RoleApprover) {
-			f.Sight.Groups = who.Groups
-		}
-	}
-	rs, err := b.cfg.Desk.Requests(ctx, f)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	for i := range rs {
-		rs[i].Votes = shownVotes(who, rs[i])
-	}
-	return rs, nil
-}
-
-// Request shows one request.
-func (b *Broker) Request(ctx context.Context, who Principal, id string) (Request, error) {
-	if !validID(requestPrefix, id) {
-		return Request{}, E(NotFound, "There is no such request.", nil)
-	}
-	rs, err := b.Requests(ctx, who, RequestFilter{IDs: []string{id}})
-	if err != nil {
-		return Request{}, err
-	}
-	if len(rs) == 0 {
-		return Request{}, E(NotFound, "There is no such request.", nil)
-	}
-	return rs[0], nil
-}
-
-// shownVotes hides the first answer from an approver who has not answered yet.
-func shownVotes(who Principal, r Request) []Vote {
-	if r.State != RequestPending || who.Has(RoleAuditor) || !who.Has(RoleApprover) {
-		return r.Votes
-	}
-	if slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.By == who.ID }) {
-		return r.Votes
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/scopes"
 )
@@ -199,6 +200,15 @@ func TestSilenceIsNo(t *testing.T) {
 	kindOf(t, err, broker.Conflict)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.ExpiredRequest)
+	n := 0
+	for _, err := range e.Config.Journal.Entries(t.Context(), broker.EntryFilter{RequestID: p.RequestID, Kind: audit.RequestExpired}) {
+		if n++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("that nobody answered is on the record %d times", n)
+	}
 	e.Clock.Add(time.Minute)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.InvalidGrant)
@@ -274,7 +284,7 @@ func TestOpenRequestsAreCapped(t *testing.T) {
 	}
 	_, err := s.AskDeferred(t, "orders:eu/4:write")
 	kindOf(t, err, broker.TooMany)
-	c, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID)
+	c, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
 	if err != nil || c.Withdrawn != 3 {
 		t.Errorf("withdrawn %d (%v), want 3", c.Withdrawn, err)
 	}

@@ -19,7 +19,7 @@ func (b *Broker) Delegate(ctx context.Context, s Subject, p Possession, spec Del
 	if s.AccessToken != "" {
 		return Task{}, nil, E(s.Fault, "An access token cannot be delegated. Show the task token, an assertion or evidence.", nil)
 	}
-	a, err := b.ask(ctx, mints, s, p)
+	a, err := b.ask(ctx, toMint, s, p)
 	if err != nil {
 		return Task{}, nil, err
 	}
@@ -27,6 +27,9 @@ func (b *Broker) Delegate(ctx context.Context, s Subject, p Possession, spec Del
 		return Task{}, nil, E(Denied, "The task is paused. Nothing mints until its runner resumes it.", ErrTaskPaused)
 	}
 	t, err := a.live.child(spec, newID(taskPrefix), b.now(), a.notAfter)
+	if what := b.checkRegistration(t.Expect); err == nil && what != "" {
+		err = E(Invalid, "The task was not delegated: "+what+".", nil)
+	}
 	if err != nil {
 		return Task{}, nil, b.deny(ctx, a, spec.Ceiling, nil, err)
 	}
@@ -55,6 +58,7 @@ func (b *Broker) openDelegated(ctx context.Context, a asker, t Task) error {
 	}
 	what := map[string]any{
 		"to": t.ID, "by": a.sandbox.ID, "ceiling": t.Ceiling, "deadline": t.Deadline, "sandbox_expected": t.Expect, "uses": t.Caps.Uses,
+		"delegation": t.Delegation,
 	}
 	err := b.cfg.Journal.Append(ctx, Record{OpenTask: &t, OpenLimit: limit, Entries: []audit.Entry{
 		b.taskEntry(audit.TaskDelegated, a.sandbox.ID, a.live.ID, what), b.taskEntry(audit.TaskOpened, a.sandbox.ID, t.ID, what),

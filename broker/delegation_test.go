@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,13 +63,13 @@ func TestDelegateWalk(t *testing.T) {
 	own := minted(t, s, "orders:eu/9:read")
 	sibling := s.Delegate(t, ceiling("mail:**:read"))
 	// Who ends one in the middle ends what is below it, and nothing else.
-	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), child.Task.ID)
+	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), child.Task.ID, broker.DefaultWait)
 	if err != nil || c.Delegated != 1 || c.Revoked != 1 || x.Active(t, tok.Token.Reveal()) || !x.Active(t, own.Token.Reveal()) {
 		t.Errorf("the end of the child: %+v (%v)", c, err)
 	}
 	x.Clock.Add(time.Second) // what was over before is not counted again
 	for range 2 {
-		if c, err = x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID); err != nil || c.Delegated != 1 || c.Revoked != 1 {
+		if c, err = x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait); err != nil || c.Delegated != 1 || c.Revoked != 1 {
 			t.Errorf("the end of all: %+v (%v)", c, err)
 		}
 	}
@@ -80,8 +81,12 @@ func TestDelegateWalk(t *testing.T) {
 			t.Errorf("a delegated task is %s, %s (%v)", got.State, got.Cause, err)
 		}
 	}
-	if got := kindsOf(t, x, broker.EntryFilter{TaskID: s.Task.ID, Kind: audit.TaskDelegated}); len(got) != 2 {
-		t.Errorf("%d delegations are on the record of the task", len(got))
+	// What was handed on is on the record of both, also that it may be handed on again.
+	for i, kind := range []string{audit.TaskDelegated, audit.TaskOpened} {
+		es := entries(t, x, broker.EntryFilter{TaskID: []string{s.Task.ID, child.Task.ID}[i], Kind: kind})
+		if len(es) != 2-i || es[0].Actor != s.Task.Sandbox.ID || !strings.Contains(string(es[0].Data), `"depth":1`) || !strings.Contains(string(es[0].Data), child.Task.ID) {
+			t.Errorf("%s is on the record as %+v", kind, es)
+		}
 	}
 }
 
@@ -102,7 +107,7 @@ func TestDelegationNeverWidens(t *testing.T) {
 		spec := delegating()
 		spec.Caps.Uses, spec.Delegation.Depth, spec.TTL = r.IntN(6), 1+r.IntN(4), broker.Seconds(60+r.IntN(600))
 		if r.IntN(2) == 0 {
-			spec.Delegation.Expect.Selectors = map[string]string{"a": "1"}
+			spec.Delegation.Expect.Selectors = map[string]string{"sub": "1"}
 		}
 		line := []*brokertest.Sandbox{x.Open(t, spec)}
 		for range 5 {
@@ -110,7 +115,7 @@ func TestDelegationNeverWidens(t *testing.T) {
 			ask := ceiling(pick())
 			ask.TTL, ask.Uses, ask.Depth = time.Duration(r.IntN(1000))*time.Second, r.IntN(5)-1, r.IntN(5)-1
 			if r.IntN(3) == 0 {
-				ask.Selectors = map[string]string{"a": fmt.Sprint(r.IntN(2)), "b": "2"}
+				ask.Selectors = map[string]string{"sub": fmt.Sprint(r.IntN(2)), "task_id": "2"}
 			}
 			task, _, err := parent.AskDelegate(t, ask)
 			if err != nil {
@@ -298,7 +303,7 @@ func TestRaceDelegateAgainstTheEnd(t *testing.T) {
 				done <- struct{}{}
 			}()
 		}
-		if _, err := x.replica(t).CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID); err != nil {
+		if _, err := x.replica(t).CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {

@@ -4,43 +4,63 @@
 //
 //	ledger.go   Ledger: what is true now (Redis, or memory)
 //	journal.go  Journal and Desk: what outlives the process (PostgreSQL, SQLite);
-//	            Lane: what is owed at providers
+//	            Lane: what is owed at providers; journal_units.go what one unit
+//	            does, journal_filters.go what is read,
+//	            journal_listing.go what is paged through; statistics.go Statistics: sums
+//	            over a window
 //	seal.go     Sealer: revocation handles at rest
 //	task.go lease.go request.go service.go   the nouns; ids.go their ids
 //	errors.go   Kind, Error and the sentinels of the stores
-//	broker.go   Config, New, and the Broker that all of the below belong to
+//	broker.go   Config, New, and the Broker that all of the below belong to;
+//	            limits.go what can be asked for
 //	providers.go  the providers as clients and operators see them
 //	open.go     a task is opened; tend.go  seen alive, paused, resumed, tainted
 //	record.go   audit entries, and writing them
 //	secrets.go  the operator's secrets, which drivers use
+//	mark.go     which requests wait, for those who are to be told
+//	person.go   people of the console: their sessions on the record, what is spent once
 //	trial.go    a provider tried out in a task of its own; trial_steps.go: what is
 //	            looked at, and what is said of it
-//	metrics.go  metrics_upstream.go those of third parties
+//	metrics.go  metrics_upstream.go those of third parties, metrics_liveness.go those
+//	            of watched sandboxes and of judgements
 //
 // # The walk of one request
 //
-//	1  ask.go, enrol.go   who asks: evidence, client assertion or own token, ending
+//	1  ask.go             who asks: evidence (clientauth.go: as client authentication),
+//	                      client assertion or own token, ending
 //	                      at one task, its one sandbox and one proved key;
-//	                      owntoken.go reads the broker's own tokens, principal.go
-//	                      says which principal calls and gives it its token
+//	                      identify.go judges evidence, bind.go makes it the task's
+//	                      sandbox, enrol.go gives that one a token of its own for
+//	                      the ticket of ticket.go;
+//	                      assertion.go checks assertions, owntoken.go the broker's
+//	                      own tokens; principal.go says what principals may do,
+//	                      principal_token.go knows them by a token and gives it
+//	                      evidence_header.go: what comes in a header, where a platform writes it
+//	                      judging.go bounds what that costs others
+//	   challenge.go       before that, for evidence that answers one;
+//	                      explain_evidence.go says to operators how it is judged
 //	2  admit.go           one round trip to the ledger: the proof is used up, the
 //	                      evidence tied to its key, the rate counted, the task read
 //	3  token.go target    scopes and resource to one provider; ceiling and parent
 //	4  token.go judge     policy: deny, ask or allow
 //	5  escalate.go        ask: a grant given before, a cool-down, or a new request
-//	                      on the facts of facts.go; poll.go redeems it, decide.go
-//	                      takes people's verdicts
+//	                      on the facts of facts.go, as bad as weigh.go finds them;
+//	                      poll.go redeems it, decide.go
+//	                      takes people's verdicts on facts that again.go finds to be
+//	                      those still; seen.go: what they were shown
 //	6  issue.go frame     what may be issued at most: one function for I4 and I5
-//	7  issue.go mint      sign, make durable, make live, then answer (I1)
+//	7  issue.go mint      make durable, meanwhile sign and make live (issue_record.go);
+//	                      then answer (I1), or end what nobody got (undelivered.go)
 //
 // # A mint at a third party
 //
-// upstream.go holds what this process knows of each such provider. Step 7 is then
-// mint.go, with mint_fail.go for all that can go wrong (I3):
+// upstream.go holds what this process knows of each such provider, tally.go how much
+// is alive there. Step 7 is then mint.go, with mint_fail.go for all that can go wrong
+// (I3):
 //
 //	a  upstream.go enter  a place at the provider: its rate, its bound, a fair share
 //	b  intend             the intent is durable, and a claim of this process on it
-//	c  issue.go enliven   the ledger takes the lease: caps, task open, not paused
+//	c  enliven            the ledger takes the lease: caps, task open, not paused
 //	d  call               the driver mints; save makes a handle durable on the way
 //	e  outcome            handle sealed, lease live on the record
 //	f                     the ledger is asked once more; then the answer
@@ -56,23 +76,36 @@
 //	owe.go         ends that a store has not taken yet: tried until it has
 //	tombs.go       the ends that this process knows of, whatever the ledger says
 //	introspect.go  RFC 7662 and RFC 7009
-//	read.go        listings, and the end of one credential
+//	lease_end.go   the end of one credential, and of what was narrowed from it
+//	read_list.go   what people page through, and take out as a file; read_check.go
+//	            whether the record holds together
+//	read.go        listings, and what policy would say; read_record.go the record,
+//	               its checkpoints, the feed; read_requests.go requests, and the queue
+//	               of those that wait; match.go what people call one; insights.go what a
+//	               window says of people and credentials
 //	run.go         deadlines, heartbeats, owed ends, the feed, checkpoints
-//	refill.go      the ledger from the journal: at start and after a loss
+//	liveness.go    sandboxes whose end their attestor sees, watched.go which these are,
+//	               sequel.go what follows; hold.go those whose
+//	               connection ends; lapse.go those that did not attest again in time
+//	refill.go      the ledger from the journal: at start and after a loss;
+//	               refill_record.go what only the audit record and requests know;
+//	               each.go everything that a filter finds, page by page
 //
 // # The end at a third party
 //
 //	lane.go           one lane a provider: claims what is due, never waits for others
-//	lane_work.go      one attempt at one lease: revoke, probe, wait
+//	lane_work.go      one attempt at one lease: what is to be done next, and doing it
+//	lane_prove.go     is it dead: probes, the bound, and what a lie changes
 //	lane_settle.go    what comes of it: the next attempt, or the end, written down
 //	handles.go        revocation handles that no store has taken yet
+//	ghosts.go         credentials that came after their record had ended
 //	complete_wait.go  the end of a task waits for its lanes
 //	proof.go          what is known of it, signed
 //	sweep.go          what providers list, compared with the record
 //	sweep_orphan.go   what no record knows as alive, taken back
-//	owed.go           sums of what is owed: metrics, readiness, what no record owes
+//	owed.go           sums of what is owed: metrics, readiness
 //	operate.go        a person's retry, and a person's word that nothing is owed
-//	reseal.go         handles under the newest sealing key
+//	reseal.go         handles and secrets under the newest sealing key
 //
 // Sub-package pace decides when a provider may be called, receipt is what a signed
 // receipt says.
@@ -82,7 +115,8 @@
 // A token is alive only while the ledger knows its lease and its task is open
 // there. Cut the power at any step and one of these holds:
 //
-//	signed, not durable      nobody has the token and nobody knows it: dead
+//	in ledger, not durable   nobody has the token; the ledger forgets the lease when
+//	                         it expires or its task ends
 //	durable, not in ledger   the answer never left; a refill makes the lease live
 //	                         on the record until it expires, with no holder
 //	in ledger, no answer     the same

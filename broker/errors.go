@@ -3,7 +3,11 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"ebb/attest"
+	"ebb/attest/jose"
 )
 
 // Kind is why the broker refused. web maps it to a status code, and nothing
@@ -29,6 +33,7 @@ const (
 	ExpiredRequest  Kind = "expired_token"                 // nobody decided in time
 	NotFound        Kind = "not_found"                     //
 	Conflict        Kind = "conflict"                      // the state or the facts have changed
+	NotUnderstood   Kind = "not_understood"                // nobody may approve what ebb cannot read
 	TooMany         Kind = "too_many_requests"             // a cap or rate was hit
 	Unavailable     Kind = "temporarily_unavailable"       // a store or provider is down: fail closed
 	Internal        Kind = "internal"                      // everything that has no kind
@@ -43,6 +48,7 @@ var (
 	ErrTaskClosed = errors.New("task is closed")                //
 	ErrTaskPaused = errors.New("task is paused")                //
 	ErrCap        = errors.New("cap reached")                   //
+	ErrOwnerCap   = errors.New("cap of the owner reached")      // over all of its tasks
 	ErrLost       = errors.New("ledger lost data since marked") // see Guard
 	ErrExists     = errors.New("already exists")                //
 	ErrOutranked  = errors.New("an operator did that")          // only an operator undoes it
@@ -91,4 +97,27 @@ func AsError(err error) *Error {
 		return e
 	}
 	return E(Internal, "The broker failed. Try again; if it lasts, ask the operator.", err)
+}
+
+// unavailable is the one answer to every store or provider that cannot judge.
+func unavailable(cause error) *Error {
+	return &Error{Kind: Unavailable, Public: "A part of the broker is unavailable. Nothing was issued; try again shortly.", Cause: cause, RetryAfter: 5 * time.Second}
+}
+
+// publicOf takes the public sentence from an error of jose or attest.
+func publicOf(err error, otherwise string) string {
+	if e, ok := errors.AsType[*jose.Error](err); ok {
+		return sentence(e.Public)
+	}
+	if e, ok := errors.AsType[*attest.Rejection](err); ok {
+		return sentence(e.Public)
+	}
+	return otherwise
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }

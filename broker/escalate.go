@@ -74,7 +74,7 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 	if err := b.patience(ctx, w, now); err != nil {
 		return Token{}, err
 	}
-	req, err := b.compose(w, d, r, now)
+	req, err := b.compose(ctx, w, d, r, now)
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
@@ -108,17 +108,22 @@ func (b *Broker) pending(r Request, interval time.Duration) *Error {
 		Pending: &PendingInfo{RequestID: r.ID, DeferralCode: b.codeOf(r.ID, r.Binding), ExpiresIn: left, Interval: interval}}
 }
 
-func (b *Broker) compose(w want, d policy.Decision, r TokenRequest, now time.Time) (Request, error) {
+func (b *Broker) compose(ctx context.Context, w want, d policy.Decision, r TokenRequest, now time.Time) (Request, error) {
 	ttl := Seconds(min(w.ttl, d.TTL) / time.Second)
 	req := Request{
 		ID: newID(requestPrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Runner: w.live.Runner,
 		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T, strings.Join(w.lineage, " "), w.tool),
 		Provider: w.name, Scopes: w.scopes, Resource: w.provider.Resource, TTL: ttl, Binding: w.bind, Tool: w.tool,
-		Details: w.details, EvidenceEnd: w.notAfter, Parents: w.lineage, Approval: *d.Ask, Reason: r.Reason, Asked: 1,
+		Details: w.details, EvidenceEnd: w.notAfter, Parents: w.lineage, Reason: r.Reason, Asked: 1,
 		CreatedAt: now, ExpiresAt: earliest(now.Add(b.cfg.Limits.RequestTTL), w.live.Deadline), State: RequestPending,
 	}
-	var err error
-	req.Facts, req.Digest, err = seal(b.factsOf(req, w.live, w.sandbox, d))
+	then, err := b.asAsked(ctx, w, ttl, now)
+	if err != nil {
+		return req, err
+	}
+	how := b.weigh(w, ttl, then).Result
+	req.Approval, req.Rank = b.wanted(d, how), how.Level.Rank()
+	req.Facts, req.Digest, err = seal(b.factsOf(req, w, d, then))
 	return req, err
 }
 
@@ -144,7 +149,7 @@ func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now t
 	}
 	for _, r := range rs {
 		same := r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool
-		if same && begins(w.lineage, r.Parents) && r.Granted.Covers(w.scopes) && agreed(r, d) && keeps(w.promise(), seen(r)) {
+		if same && begins(w.lineage, r.Parents) && r.Granted.Covers(w.scopes) && b.agreed(r, w, d) && keeps(w.promise(), seen(r)) {
 			return &r, nil
 		}
 	}
@@ -159,7 +164,7 @@ func begins(lineage, head []string) bool {
 // seen is how the people who decided r were told that its credential can be taken
 // back.
 func seen(r Request) provider.Revocability {
-	var f facts
+	var f FactSheet
 	if err := json.Unmarshal(r.Facts, &f); err != nil {
 		return provider.Revocability{Class: provider.ClassInstant} // nothing weaker was shown to anybody
 	}
@@ -167,15 +172,23 @@ func seen(r Request) provider.Revocability {
 }
 
 // agreed reports whether the people who said yes to r are those that a decision
-// asks for.
-func agreed(r Request, d policy.Decision) bool {
+// about w asks for: at the risk that there is now, but for what moves by itself.
+func (b *Broker) agreed(r Request, w want, d policy.Decision) bool {
+	if d.Effect == policy.Allow {
+		return true
+	}
+	var then AsAsked // of facts that are not of this version nothing is known
+	if f, err := r.Sheet(); err == nil && f.Then != nil {
+		then = *f.Then
+	}
 	var yes []policy.Approver
 	for _, v := range r.Votes {
 		if v.Approve {
 			yes = append(yes, policy.Approver{Name: v.By, Groups: v.Groups})
 		}
 	}
-	return d.Effect == policy.Allow || d.Ask.Satisfied(yes)
+	ask := b.wanted(d, b.weigh(w, r.GrantedTTL, then).Result)
+	return ask.Satisfied(yes)
 }
 
 // patience refuses a task that takes its requests back to make others: people

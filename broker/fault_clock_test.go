@@ -109,3 +109,21 @@ func TestFaultBrokersClockJumpsBack(t *testing.T) {
 		t.Errorf("alive %v", alive)
 	}
 }
+
+// A clock that was set back behind the signing keys signs nothing. A task ends all the
+// same and is told so; its receipt is there once the clock is right.
+func TestFaultClockBehindTheKeysEndsTasks(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{idle: true})
+	s := x.Open(t, upSpec())
+	minted(t, s, "up:a:read")
+	x.Clock.Add(-48 * time.Hour)
+	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, 0)
+	if err != nil || c.Task.State != broker.TaskClosed || c.Owed != 1 || c.Receipt != "" {
+		t.Errorf("the end: %+v (%v)", c, err)
+	}
+	x.Clock.Add(48 * time.Hour)
+	if _, jws, err := x.Broker.Receipt(t.Context(), x.who(brokertest.Runner), s.Task.ID); err != nil || jws == "" {
+		t.Errorf("the receipt: %q (%v)", jws, err)
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+	"ebb/broker/safe"
 	"ebb/broker/seal"
 	"ebb/broker/seal/file"
 )
@@ -37,7 +39,8 @@ func (n newest) SealingKeys(ctx context.Context) ([]seal.Key, error) {
 }
 
 // The sealing key is rotated. What the old key sealed is revoked as long as that is
-// there, everything ends under the new one, and then the old one may go.
+// there, everything ends under the new one, the operator's secrets as well, and then
+// the old one may go.
 func TestFaultSealingKeyRotated(t *testing.T) {
 	t.Parallel()
 	start := time.Now().UTC().Truncate(time.Second)
@@ -61,6 +64,10 @@ func TestFaultSealingKeyRotated(t *testing.T) {
 		return r
 	}
 	ring := ringOf(store)
+	secrets := safe.New(store, ring, now)
+	if err := secrets.Put(t.Context(), "n", provider.NewSecret("canary")); err != nil {
+		t.Fatal(err)
+	}
 	x := thirdParty(t, shape{idle: true, party: brokertest.Party{ByHandle: true, Probes: true}, config: brokertest.Config{Start: start, Sealer: ring}})
 	clock = x.Clock
 	early, late := x.Open(t, upSpec()), x.Open(t, upSpec())
@@ -91,7 +98,7 @@ func TestFaultSealingKeyRotated(t *testing.T) {
 			t.Fatalf("%s is not sealed by the old key", id)
 		}
 	}
-	run(x.Broker, func() {
+	run(x.replica(t, func(c *broker.Config) { c.Sealer, c.Safe = ring, secrets }), func() {
 		x.settled(t, early.Task.ID)
 		eventually(t, "all are sealed by the new key", func() bool {
 			for _, h := range x.handles(t) {
@@ -99,9 +106,13 @@ func TestFaultSealingKeyRotated(t *testing.T) {
 					return false
 				}
 			}
-			return true
+			rows, err := store.Secrets(t.Context())
+			return err == nil && len(rows) == 1 && !strings.Contains(rows[0].Sealed, "."+old+".")
 		})
 	})
+	if got, err := safe.New(store, ringOf(newest{store}), now).Get(t.Context(), "n"); err != nil || got.Reveal() != "canary" {
+		t.Errorf("without the old key the secret is not to be had: %v", err)
+	}
 	if n := len(x.handles(t)); n != 150 {
 		t.Fatalf("%d handles", n)
 	}

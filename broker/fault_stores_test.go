@@ -11,6 +11,7 @@ import (
 	"ebb/broker/brokertest"
 	"ebb/broker/provider"
 	"ebb/broker/redisstore"
+	"ebb/broker/redisstore/redistest"
 )
 
 var errNoDatabase = errors.New("dial tcp 10.0.0.9:5432: connection refused")
@@ -49,7 +50,7 @@ func TestFaultDatabaseDownAtRevoke(t *testing.T) {
 		},
 		"task": func(t *testing.T, x *third, s *brokertest.Sandbox, _ string) error {
 			x.cut(errNoDatabase)
-			_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+			_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
 			return err
 		},
 	} {
@@ -109,7 +110,7 @@ func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 	for name, fault := range map[string]brokertest.Fault{"answers": "", "cut": brokertest.DoneCut} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := brokertest.NewRedis(t)
+			r := redistest.New(t)
 			ledger, err := redisstore.New(t.Context(), redisstore.Config{Addrs: []string{r.Addr}, Timeout: 500 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +147,7 @@ func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 			up.On(brokertest.OpMint, "")
 			r.Start()
 			eventually(t, "it mints again", func() bool { _, err := s.Ask(t, "up:a:read"); return err == nil })
-			c, err := env.Broker.CompleteTask(t.Context(), env.Principals[brokertest.Runner], s.Task.ID)
+			c, err := env.Broker.CompleteTask(t.Context(), env.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
 			if err != nil || c.Owed != 0 || len(up.Alive()) != 0 {
 				t.Errorf("completed: owed %d, alive %v (%v)", c.Owed, up.Alive(), err)
 			}

@@ -61,7 +61,7 @@ func (b *Broker) dropHandles(ctx context.Context) {
 			return
 		}
 		for _, l := range ls {
-			if l.State == LeaseRevoked || l.State == LeaseExpired || l.State == LeaseUnconfirmed {
+			if l.State.final() {
 				b.kept.drop(l.ID)
 			}
 		}

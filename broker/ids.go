@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"regexp"
@@ -51,4 +53,14 @@ func sandboxOf(taskID string) string { return sandboxPrefix + strings.TrimPrefix
 
 func taskOf(sandboxID string) string {
 	return taskPrefix + strings.TrimPrefix(sandboxID, sandboxPrefix)
+}
+
+// hashOf is the fixed-size key of a list of strings.
+func hashOf(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte{byte(len(p) >> 8), byte(len(p))})
+		h.Write([]byte(p))
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }

@@ -122,7 +122,7 @@ func (b *Broker) revoker(ctx context.Context, r Revoker) (sandbox, by string, er
 		}
 		return s.ID, s.ID, err
 	}
-	a, err := b.ask(ctx, ends, *r.Subject, r.Possession)
+	a, err := b.ask(ctx, toEnd, *r.Subject, r.Possession)
 	if err != nil {
 		return "", "", err
 	}

@@ -21,7 +21,6 @@ import (
 func TestInvariants(t *testing.T) {
 	t.Parallel()
 	const (
-		attack  = "attack_test.go"
 		crash   = "crash_test.go"
 		walk    = "walk_test.go"
 		decide  = "decide_test.go"
@@ -38,20 +37,20 @@ func TestInvariants(t *testing.T) {
 		gap      string
 	}{
 		{"I1", "record, then answer", []held{
-			{crash, "TestStoreFailuresMintNothing"}, {attack, "TestAttackTaskNobodyKnows"}, {"sqlstore/crash_test.go", "TestKillNine"},
+			{crash, "TestStoreFailuresMintNothing"}, {"attack_loss_test.go", "TestAttackTaskNobodyKnows"}, {"sqlstore/crash_test.go", "TestKillNine"},
 		}, ""},
 		{"I2", "dead means dead", []held{
 			{crash, "TestMintRacingCompleteLeavesNoSurvivor"}, {crash, "TestReplicasRefuseTogether"}, {walk, "TestOneTaskFromSandboxToNothingLeft"},
-			{attack, "TestAttackLossBetweenTheHalvesOfAnEnd"}, {attack, "TestAttackRevocationAfterABlip"}, {"../web/verify/revoked_test.go", "TestStaleness"},
+			{"attack_end_test.go", "TestAttackLossBetweenTheHalvesOfAnEnd"}, {"attack_revocation_test.go", "TestAttackRevocationAfterABlip"}, {"../web/verify/revoked_test.go", "TestStaleness"},
 		}, "open egress streams are cut within a second: there is no egress yet"},
 		{"I3", "no orphan", []held{
-			{here, "TestThirdPartiesNeedASealer"}, {attack, "TestAttackRevocationIsOwed"}, {attack, "TestAttackStoppedWhileOwing"},
+			{here, "TestThirdPartiesNeedASealer"}, {"attack_revocation_test.go", "TestAttackRevocationIsOwed"}, {"attack_end_test.go", "TestAttackStoppedWhileOwing"},
 			{upstream, "TestUpstreamMintFails"}, {upstream, "TestUpstreamMintWithoutStores"}, {upstream, "TestUpstreamMintRacingTheEnd"},
 			{lane, "TestLaneOutlastsAnOutage"}, {lane, "TestLaneGivesUpOnlyTheDead"}, {"fault_stores_test.go", "TestFaultDatabaseDownAtRevoke"},
 			{"fault_stores_test.go", "TestFaultRedisKilledBetweenIntentAndMint"}, {"fault_keys_test.go", "TestFaultSealingKeyRotated"},
 		}, ""},
 		{"I4", "nothing outlives its frame", []held{
-			{"frame_test.go", "TestFrameNeverWidens"}, {walk, "TestDeadlineAndHeartbeatEndTasks"}, {attack, "TestAttackPersonOutlivesTheirEvidence"},
+			{"frame_test.go", "TestFrameNeverWidens"}, {walk, "TestDeadlineAndHeartbeatEndTasks"}, {"attack_people_test.go", "TestAttackPersonOutlivesTheirEvidence"},
 			{"../web/api/client_test.go", "TestWorkloadEvidence"},
 		}, ""},
 		{"I5", "scope only shrinks", []held{
@@ -59,11 +58,11 @@ func TestInvariants(t *testing.T) {
 		}, ""},
 		{"I6", "deny by default, fail closed, revocation never blocked", []held{
 			{"../scopes/policy/decide_test.go", "TestNoPolicyDenies"}, {failure, "TestRFC_A82a_H60_EveryRouteWithFailingStores"}, {crash, "TestEndingWorksWhileStoresAreDown"},
-			{attack, "TestAttackRevocationNeedsNoJournal"}, {attack, "TestAttackRevocationLane"}, {attack, "TestAttackHangingJournalHoldsUpAnEnd"},
+			{"attack_revocation_test.go", "TestAttackRevocationNeedsNoJournal"}, {"attack_revocation_test.go", "TestAttackRevocationLane"}, {"attack_end_test.go", "TestAttackHangingJournalHoldsUpAnEnd"},
 		}, ""},
 		{"I7", "what was approved is what is minted, by nobody's own hand", []held{
 			{decide, "TestFactsThatChangedAreNotApproved"}, {decide, "TestNobodyApprovesTheirOwn"}, {decide, "TestQuorumNeedsDifferentPeople"},
-			{attack, "TestAttackGrantForOtherPeople"}, {attack, "TestAttackPolicyTightenedBeforeThePoll"}, {"../web/api/pending_test.go", "TestRFC_A89_H54_WhatWasShownIsMinted"},
+			{"attack_grant_test.go", "TestAttackGrantForOtherPeople"}, {"attack_decide_test.go", "TestAttackPolicyTightenedBeforeThePoll"}, {"../web/api/pending_test.go", "TestRFC_A89_H54_WhatWasShownIsMinted"},
 		}, ""},
 		{"I8", "secrets have a type", []held{
 			{"provider/secret_test.go", "TestSecretNeverPrints"}, {failure, "TestH63_Canary"}, {"../web/mux_test.go", "TestH63_NothingSentIsLogged"},
@@ -73,17 +72,17 @@ func TestInvariants(t *testing.T) {
 			{here, "TestWordsDecideNothing"}, {"../cmd/ebb/internal/out/out_test.go", "TestNothingHides"}, {"../web/api/v1_test.go", "TestH57_ReasonIsInert"},
 		}, ""},
 		{"I10", "one winner", []held{
-			{attack, "TestAttackTicketLostToABlip"}, {"../web/api/dpop_test.go", "TestRFC_A43_ReplayRace"}, {"memstore/memstore_test.go", "TestLedger"},
+			{"attack_enrol_test.go", "TestAttackTicketLostToABlip"}, {"../web/api/dpop_test.go", "TestRFC_A43_ReplayRace"}, {"memstore/memstore_test.go", "TestLedger"},
 			{"redisstore/redis_test.go", "TestLedger"}, {"sqlstore/suite_test.go", "TestJournal"}, {"sqlstore/suite_test.go", "TestDesk"},
 			{lane, "TestLaneReplicas"},
 		}, ""},
 		{"I11", "everything is on the record", []held{
-			{here, "TestEverythingIsOnTheRecord"}, {attack, "TestAttackDenialTooLongToRecord"}, {attack, "TestAttackViolationsHiddenByAFlood"},
+			{here, "TestEverythingIsOnTheRecord"}, {"attack_trail_test.go", "TestAttackDenialTooLongToRecord"}, {"attack_trail_test.go", "TestAttackViolationsHiddenByAFlood"},
 			{"audit/verify_test.go", "TestVerifyFlippedMembers"}, {"audit/verify_test.go", "TestVerifyForksAndRewrites"},
 		}, "use through egress: there is no egress yet"},
 		{"I12", "nothing explodes", []held{
-			{walk, "TestCapsHold"}, {decide, "TestOpenRequestsAreCapped"}, {here, "TestAnEndCostsTheSameForMany"}, {attack, "TestAttackFloodFillsTheLedger"},
-			{attack, "TestAttackAskAndTakeBack"}, {"memstore/memstore_test.go", "TestBounded"},
+			{walk, "TestCapsHold"}, {decide, "TestOpenRequestsAreCapped"}, {here, "TestAnEndCostsTheSameForMany"}, {"attack_flood_test.go", "TestAttackFloodFillsTheLedger"},
+			{"attack_decide_test.go", "TestAttackAskAndTakeBack"}, {"memstore/memstore_test.go", "TestBounded"},
 		}, "how many tasks a runner may have open"},
 	} {
 		if len(i.by) == 0 {
@@ -183,7 +182,7 @@ func TestEverythingIsOnTheRecord(t *testing.T) {
 	for _, err := range []error{
 		second(x.Broker.PauseTask(t.Context(), runner, s.Task.ID, "lunch")), second(x.Broker.ResumeTask(t.Context(), runner, s.Task.ID)),
 		second(x.Broker.TaintTask(t.Context(), runner, s.Task.ID, []string{"web"})), second(x.Broker.RevokeLease(t.Context(), op, tok.LeaseID, "leak")),
-		second(x.Broker.CompleteTask(t.Context(), runner, s.Task.ID)), x.Broker.Checkpoint(t.Context()),
+		second(x.Broker.CompleteTask(t.Context(), runner, s.Task.ID, broker.DefaultWait)), x.Broker.Checkpoint(t.Context()),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +230,7 @@ func TestAnEndCostsTheSameForMany(t *testing.T) {
 			minted(t, s, "orders:eu/1:read")
 		}
 		before := [2]map[string]int{x.ledger.copy(), x.store.copy()}
-		c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID)
+		c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
 		if err != nil || c.Revoked != n {
 			t.Fatalf("%d revoked (%v), want %d", c.Revoked, err, n)
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/audit"
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
@@ -47,8 +46,7 @@ func (b *Broker) frame(w want, d decided, now time.Time) (scopes.Set, time.Time,
 }
 
 // mint records, then answers (I1). Own tokens have no third party, so intent and
-// lease are one write: a token that was signed but not recorded is known to nobody
-// and dead.
+// lease are one write: a token that was signed but not recorded is known to nobody.
 func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if err := deliverable(w.provider, d.deliver); err != nil {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, err)
@@ -61,11 +59,8 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	cred, err := w.provider.Driver.Mint(ctx, b.grant(w, lease))
+	cred, err := b.record(ctx, w, d, lease)
 	if err != nil {
-		return Token{}, unavailable(err)
-	}
-	if err := b.record(ctx, lease, d, w.live.Task); err != nil {
 		return Token{}, err
 	}
 	if len(w.lineage) > 0 {
@@ -101,134 +96,6 @@ func (b *Broker) draft(ctx context.Context, w want, d decided) (Lease, error) {
 		l.ParentID = w.lineage[n-1]
 	}
 	return l, nil
-}
-
-// issued is the data of an audit.LeaseIssued entry. Its members are sorted by
-// name: what is canonical JSON already is not parsed and sorted for every mint.
-type issued struct {
-	Binding   provider.Binding `json:"cnf"`
-	ExpiresAt time.Time        `json:"exp"`
-	ParentID  string           `json:"parent_id,omitempty"`
-	Provider  string           `json:"provider"`
-	Resource  string           `json:"resource"`
-	Class     provider.Class   `json:"revocability"`
-	Bound     Seconds          `json:"revocation_bound,omitempty"`
-	Rules     string           `json:"rules"`
-	Scopes    scopes.Set       `json:"scope"`
-	Tool      string           `json:"tool"`
-	Txn       string           `json:"txn"`
-}
-
-func issuedOf(l Lease) issued {
-	var bound Seconds
-	if l.Upstream != nil {
-		bound = l.Upstream.Bound
-	}
-	return issued{
-		Class: l.Class, Bound: bound,
-		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID,
-		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
-	}
-}
-
-// record makes the lease durable and then live. From here on a client that hangs
-// up changes nothing.
-func (b *Broker) record(ctx context.Context, l Lease, d decided, t Task) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := b.issue(ctx, l, d, t.Caps.Uses, audit.LeaseIssued); err != nil {
-		return err
-	}
-	if err := b.enliven(ctx, l, t); err != nil {
-		return b.undelivered(ctx, l, err)
-	}
-	return nil
-}
-
-// issue makes a lease durable, and with it that its request was redeemed.
-func (b *Broker) issue(ctx context.Context, l Lease, d decided, uses int, kind string) error {
-	rec := Record{IssueLease: &l, IssueLimit: uses, Entries: []audit.Entry{b.leaseEntry(kind, l.Sandbox, l, issuedOf(l))}}
-	var err error
-	if d.first != nil {
-		_, err = b.cfg.Desk.Settle(ctx, d.first.ID, RequestApproved, RequestIssued, l.IssuedAt, rec)
-		if errors.Is(err, ErrDone) {
-			return E(InvalidGrant, "The code was redeemed before, or the request was withdrawn.", err)
-		}
-	} else {
-		err = b.cfg.Journal.Append(ctx, rec)
-	}
-	switch {
-	case errors.Is(err, ErrTaskClosed):
-		return completedMeanwhile(err)
-	case errors.Is(err, ErrCap):
-		return E(Denied, "The task has used up the credentials that it may have in all.", err)
-	case err != nil:
-		return unavailable(err)
-	}
-	return nil
-}
-
-// enliven makes a lease live in the ledger, if its task may hold it.
-func (b *Broker) enliven(ctx context.Context, l Lease, t Task) error {
-	err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, t.Caps.Leases, false)
-	if err == nil && b.tombs.has(l.TaskID, b.now()) {
-		return ErrTaskClosed
-	}
-	if err != nil {
-		return err
-	}
-	return b.still(ctx, t)
-}
-
-// undelivered ends a lease whose token nobody got.
-func (b *Broker) undelivered(ctx context.Context, l Lease, cause error) error {
-	// Whatever made it late must not make its end late too.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	e := b.leaseEntry(audit.LeaseUndelivered, self, l, map[string]string{"why": errorKind(cause)})
-	if err := b.cfg.Journal.Append(ctx, Record{
-		EndLease: &LeaseEnd{ID: l.ID, State: LeaseRevoked, By: self, At: b.now()}, Entries: []audit.Entry{e},
-	}); err != nil && !errors.Is(err, ErrDone) {
-		b.cfg.Logger.ErrorContext(ctx, "an undelivered lease stays on the record as live until it expires", "lease_id", l.ID, "error", err)
-	}
-	b.endInLedger(ctx, l)
-	return undeliveredError(cause)
-}
-
-// undeliveredError says why nothing was issued.
-func undeliveredError(cause error) error {
-	e, known := errors.AsType[*Error](cause)
-	switch {
-	case known:
-		return e
-	case cause == nil, errors.Is(cause, ErrTaskClosed), errors.Is(cause, ErrNotFound):
-		return completedMeanwhile(cause)
-	case errors.Is(cause, ErrDone):
-		return E(InvalidGrant, "The token to be narrowed was revoked meanwhile. Nothing was issued.", cause)
-	case errors.Is(cause, ErrTaskPaused):
-		return E(Denied, "The task is paused. Nothing mints until its runner resumes it.", cause)
-	case errors.Is(cause, ErrCap):
-		return &Error{Kind: TooMany, Public: "The task holds as many credentials as it may. Revoke one or wait for one to expire.", Cause: cause, RetryAfter: 10 * time.Second}
-	default:
-		return unavailable(cause)
-	}
-}
-
-func completedMeanwhile(cause error) *Error {
-	return E(InvalidGrant, "The task was completed meanwhile. Nothing was issued.", cause)
-}
-
-// errorKind names a cause for the record, which must not hold internals.
-func errorKind(err error) string {
-	for _, s := range []error{ErrTaskClosed, ErrTaskPaused, ErrCap, ErrNotFound, ErrDone, provider.ErrRefused, errWider, errWeaker, ErrLost} {
-		if errors.Is(err, s) {
-			return s.Error()
-		}
-	}
-	if _, busy := errors.AsType[*provider.BusyError](err); busy {
-		return "the provider limits the rate"
-	}
-	return "a store or the provider is unavailable"
 }
 
 // txn joins request, approval, token, use and revocation; narrowing keeps it.

@@ -123,15 +123,20 @@ func (a *attempt) settle() {
 	ctx, cancel := context.WithTimeout(context.Background(), failTime)
 	defer cancel()
 	up := a.up
-	if up.Handle != "" {
-		up.Handle = "" // leaves the stored one
-	} else if kept := b.kept.get(a.c.ID); !kept.Empty() && !a.final() {
+	up.Handle = "" // leaves the stored one
+	if kept := b.kept.get(a.c.ID); !kept.Empty() && !a.final() {
 		up.Handle, _ = b.cfg.Sealer.Seal(a.c.ID, kept) // what a mint could not make durable
 	}
+	moved := a.u.held.move()
 	err := b.cfg.Journal.Append(ctx, Record{
 		SettleLease: &LeaseMove{ID: a.c.ID, Fence: a.c.Fence, State: a.end, At: b.now(), By: self, Cause: a.cause(), Upstream: up},
 		Entries:     a.note,
 	})
+	if err == nil && a.final() {
+		moved(-1)
+	} else {
+		moved(0)
+	}
 	if errors.Is(err, ErrDone) {
 		return // another replica has it, or a person forced it
 	}
@@ -139,9 +144,10 @@ func (a *attempt) settle() {
 		b.cfg.Logger.Warn("what came of a revocation could not be recorded; it is done again", "lease_id", a.c.ID, "error", err)
 		return
 	}
-	if a.final() {
+	if a.final() || up.Handle != "" {
 		b.kept.drop(a.c.ID)
-		a.u.held.Add(-1)
+	}
+	if a.final() {
 		a.u.logged.ended(a.end, a.up.Proof, a.since(), a.up.DeadAt)
 		b.rang.ring(a.c.TaskID)
 	}

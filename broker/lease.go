@@ -26,6 +26,11 @@ const (
 	LeaseUnconfirmed LeaseState = "unconfirmed" // the provider never confirmed; its own expiry passed, or a person forced it
 )
 
+// final reports whether nothing leaves the state.
+func (s LeaseState) final() bool {
+	return s == LeaseRevoked || s == LeaseExpired || s == LeaseUnconfirmed
+}
+
 // Lease is one credential on the record. Its id is the jti of an own token.
 //
 // A lease of an own token is not rewritten when its task ends: the task's end

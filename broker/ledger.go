@@ -90,14 +90,24 @@ type LiveLease struct {
 	ExpiresAt time.Time
 }
 
+// LeaseLimits bound how many leases are live at one time. 0 = no limit.
+type LeaseLimits struct {
+	Task  int // of one task
+	Owner int // of one owner at one runner, over all tasks
+}
+
 // LeaseTable holds live leases.
 type LeaseTable interface {
-	// PutLease records l if its task is open, fewer than limit leases of the
-	// task are live (0 = no limit), and l was not ended before: otherwise
-	// ErrTaskClosed, ErrTaskPaused, ErrCap, ErrDone, or ErrNotFound for an
-	// unknown task. Putting the same lease twice is no error. refill is set while
-	// the Journal refills the ledger: a paused task is then no obstacle.
-	PutLease(ctx context.Context, l LiveLease, limit int, refill bool) error
+	// PutLease records l if its task is open, fewer leases than limits say are live, and l
+	// was not ended before: otherwise ErrTaskClosed, ErrTaskPaused, ErrCap,
+	// ErrOwnerCap, ErrDone, or ErrNotFound for an unknown task. Putting the same
+	// lease twice is no error. refill is set while the Journal refills the ledger: a
+	// paused task is then no obstacle.
+	//
+	// What is live of an owner is never more than its limit. It may for a moment be
+	// thought more than it is: while a refusal gives back what it took, and until its
+	// expiry a lease whose put or end was cut off half-way.
+	PutLease(ctx context.Context, l LiveLease, limits LeaseLimits, refill bool) error
 	// EndLease refuses l from now on, leaves a tombstone until its expiry and
 	// publishes an Event. first is false when it was ended before.
 	EndLease(ctx context.Context, l LiveLease, at time.Time) (first bool, err error)

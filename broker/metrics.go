@@ -14,6 +14,16 @@ type metrics struct {
 	refills    prometheus.Counter
 	unrecorded prometheus.Counter
 
+	// Of judgements that cost others something, by attestor.
+	judging    *prometheus.GaugeVec
+	turnedAway *prometheus.CounterVec
+
+	// Of sandboxes that are watched, by attestor.
+	watched    *prometheus.GaugeVec
+	unwatched  *prometheus.CounterVec
+	deaths     *prometheus.CounterVec
+	deathDelay *prometheus.HistogramVec
+
 	// Of third parties, by provider.
 	owing       *prometheus.GaugeVec
 	owingAge    *prometheus.GaugeVec
@@ -43,9 +53,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals beyond the bound of what is recorded: of unknown callers, and of sandboxes that ask again and again."}),
 	}
+	m.newJudging()
+	m.newLiveness()
 	m.newUpstream()
 	if r != nil {
 		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded,
+			m.judging, m.turnedAway, m.watched, m.unwatched, m.deaths, m.deathDelay,
 			m.owing, m.owingAge, m.orphans, m.orphansLeft, m.sweeps, m.sweepTook, m.sweptAt, m.revocations, m.deadAfter, m.mints, m.mintSeconds, m.breakers)
 	}
 	return m

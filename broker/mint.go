@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ebb/broker/audit"
+	"ebb/broker/pace"
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
@@ -18,6 +19,7 @@ type minting struct {
 	w     want
 	d     decided
 	lease Lease
+	turn  pace.Turn
 	saved string // the sealed handle that the driver saved on the way
 	// handle is the same in the clear. What is stored is erased when a lane settles the
 	// intent, and then this alone finds what the provider has made since.
@@ -57,7 +59,7 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Le
 		return Token{}, Lease{}, err
 	}
 	if err := b.enliven(ctx, l, w.live.Task); err != nil { // step 2
-		u.minting.Cancel()
+		m.turn.Cancel()
 		return Token{}, Lease{}, m.never(err)
 	}
 	cred, err := m.call(ctx) // step 3
@@ -88,15 +90,17 @@ func (m *minting) intend(ctx context.Context) error {
 	if _, err := m.b.cfg.Sealer.Seal(m.lease.ID, provider.NewSecret(m.lease.ID)); err != nil {
 		return unavailable(fmt.Errorf("sealing: %w", err))
 	}
-	if !m.u.minting.Try(m.b.now()) {
+	var granted bool
+	if m.turn, granted = m.u.minting.Try(m.b.now()); !granted {
 		return unavailable(errors.New("the breaker of the provider opened"))
 	}
-	err := m.b.issue(ctx, m.lease, m.d, m.w.live.Caps.Uses, audit.LeaseIntended)
-	if err != nil {
-		m.u.minting.Cancel()
+	moved := m.u.held.move()
+	if err := m.b.issue(ctx, m.lease, m.d, m.w.live.Caps.Uses, audit.LeaseIntended); err != nil {
+		moved(0)
+		m.turn.Cancel()
 		return err
 	}
-	m.u.held.Add(1)
+	moved(1)
 	return nil
 }
 
@@ -108,7 +112,7 @@ func (m *minting) call(ctx context.Context) (provider.Credential, error) {
 	start := time.Now()
 	cred, err := safely(func() (provider.Credential, error) { return m.u.Driver.Mint(ctx, g) })
 	m.u.logged.mint(err, time.Since(start))
-	m.u.minting.Done(answered(err), m.b.now(), jitter())
+	m.turn.Done(answered(err), m.b.now(), jitter())
 	busy, isBusy := errors.AsType[*provider.BusyError](err)
 	switch {
 	case err == nil:
@@ -175,13 +179,7 @@ func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
 	}
 	r := weaker(promised(m.u.Provider), cred.Revocability)
 	l.Class, l.ExpiresAt = r.Class, exp
-	// A provider whose clock is behind names a moment that is over before the
-	// credential is: it counts as alive for as long as was asked for.
-	dies := cred.DiesAt
-	if asked := l.Upstream.DiesAt; !dies.IsZero() && dies.Before(asked) {
-		dies = asked
-	}
-	l.Upstream = &Upstream{Bound: Seconds(r.Bound / time.Second), DiesAt: dies, NextAt: exp}
+	l.Upstream = &Upstream{Bound: Seconds(r.Bound / time.Second), DiesAt: m.diesAt(cred), NextAt: exp}
 	if !cred.Handle.Empty() {
 		sealed, err := b.cfg.Sealer.Seal(l.ID, cred.Handle)
 		if err != nil {
@@ -217,6 +215,16 @@ func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
 		}
 	}
 	return exp, nil
+}
+
+// diesAt is when the provider refuses a credential by itself. One whose clock is behind
+// names a moment that is over before the credential is: it counts as alive for as long
+// as was asked for.
+func (m *minting) diesAt(cred provider.Credential) time.Time {
+	if asked := m.lease.Upstream.DiesAt; !cred.DiesAt.IsZero() && cred.DiesAt.Before(asked) {
+		return asked
+	}
+	return cred.DiesAt
 }
 
 // gone is why the ledger does not know a lease that it took a moment ago.

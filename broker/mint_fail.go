@@ -19,14 +19,19 @@ func (m *minting) never(cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), failTime)
 	defer cancel()
 	b, l, now := m.b, m.lease, m.b.now()
-	m.u.held.Add(-1)
 	b.endInLedger(ctx, l)
+	moved := m.u.held.move()
 	err := b.cfg.Journal.Append(ctx, Record{
 		SettleLease: &LeaseMove{ID: l.ID, Fence: 1, State: LeaseRevoked, At: now, By: self, Upstream: Upstream{
 			Bound: l.Upstream.Bound, DiesAt: l.Upstream.DiesAt, DeadAt: now, Proof: ProofNever,
 		}},
 		Entries: []audit.Entry{m.undeliveredEntry(cause)},
 	})
+	if err == nil {
+		moved(-1)
+	} else { // whoever settles it counts it
+		moved(0)
+	}
 	if err != nil && !errors.Is(err, ErrDone) {
 		b.cfg.Logger.ErrorContext(ctx, "an intent of which nothing came stays until the lane settles it", "lease_id", l.ID, "error", err)
 	}
@@ -49,7 +54,7 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 	up, move := *l.Upstream, LeaseMove{ID: l.ID, Fence: 1, State: LeaseRevoking, At: now, By: self}
 	if !cred.Token.Empty() { // there is one, and it says what it is
 		r := weaker(promised(m.u.Provider), cred.Revocability)
-		move.Class, up.Bound, up.DiesAt = r.Class, Seconds(r.Bound/time.Second), cred.DiesAt
+		move.Class, up.Bound, up.DiesAt = r.Class, Seconds(r.Bound/time.Second), m.diesAt(cred)
 	}
 	up.NextAt, up.LastError = now, "The mint did not succeed."
 	if sealed, err := b.cfg.Sealer.Seal(l.ID, cred.Handle); err == nil && !cred.Handle.Empty() {
@@ -70,10 +75,10 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 	// Nobody else may know of it: the lane, which can have settled the intent before
 	// the credential came into being, or a journal that is down.
 	b.cfg.Logger.ErrorContext(ctx, "the end of a credential could not be recorded as owed; it is taken back now", "lease_id", l.ID, "error", err)
-	if !m.takeBack(cred) && errors.Is(err, ErrDone) {
-		b.haunt(m.u, l, cred.Handle)
-	}
-	if !errors.Is(err, ErrDone) {
+	gone := m.takeBack(cred)
+	if errors.Is(err, ErrDone) {
+		m.tooLate(ctx, cred, cause, gone)
+	} else {
 		b.oweLease(owedLease{lease: l, by: self})
 	}
 	return undeliveredError(cause)

@@ -10,10 +10,8 @@ import (
 	"unicode/utf8"
 
 	"ebb/attest"
-	"ebb/attest/enroll"
 	"ebb/attest/jose"
 	"ebb/broker/audit"
-	"ebb/broker/provider"
 )
 
 var (
@@ -117,7 +115,7 @@ func (b *Broker) checkSpec(s TaskSpec) error {
 	case len(s.Labels) > 32:
 		what = "at most 32 labels"
 	}
-	what = cmp.Or(what, checkLabels(s.Labels), b.checkExpect("sandbox_expected", s.Expect), b.checkDelegation(s.Delegation))
+	what = cmp.Or(what, checkLabels(s.Labels), b.checkExpect("sandbox_expected", s.Expect), b.checkRegistration(s.Expect), b.checkDelegation(s.Delegation))
 	if what == "" && s.Ticket && s.Expect.Attestor != enrollName {
 		what = "a ticket needs sandbox_expected.attestor " + enrollName
 	}
@@ -147,6 +145,20 @@ func (b *Broker) checkExpect(name string, e Expect) string {
 		if err := attest.CheckSelectors(e.Selectors); err != nil {
 			return name + ".selectors must name the sandbox: 1 to 64 selectors, none empty"
 		}
+		if err := attest.CheckNames(b.cfg.Attestors[e.Attestor], e.Selectors); err != nil {
+			return name + ".selectors: " + err.Error()
+		}
+	}
+	return ""
+}
+
+// checkRegistration asks an attestor that can tell whether e names one sandbox. What
+// a runner expects of delegates names none yet: it is asked when there is one.
+func (b *Broker) checkRegistration(e Expect) string {
+	if r, can := b.cfg.Attestors[e.Attestor].(attest.Registrar); can {
+		if err := r.CheckRegistration(e.Selectors); err != nil {
+			return "the selectors do not name one sandbox: " + err.Error()
+		}
 	}
 	return ""
 }
@@ -174,20 +186,6 @@ func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (T
 		return Ticket{}, E(Conflict, "The task expects another attestor than "+enrollName+".", nil)
 	}
 	return b.issueTicket(ctx, t.ID)
-}
-
-func (b *Broker) issueTicket(ctx context.Context, taskID string) (Ticket, error) {
-	text, hash := enroll.NewTicket()
-	until := b.now().Add(b.cfg.Limits.TicketTTL)
-	if err := b.putTicket(ctx, hash, taskID, until); err != nil {
-		return Ticket{}, unavailable(err)
-	}
-	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
-		b.taskEntry(audit.TaskTicket, self, taskID, map[string]any{"hash": hash, "until": until}),
-	}}); err != nil {
-		return Ticket{}, unavailable(err)
-	}
-	return Ticket{Ticket: provider.NewSecret(text), ExpiresAt: until}, nil
 }
 
 // mine loads a task that who may act on: its own, or any for an operator.

@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"ebb/broker/provider"
@@ -29,18 +28,15 @@ func (b *Broker) countOwed(ctx context.Context) {
 		return
 	}
 	b.countHeld(ctx)
-	byName, behind := map[string]Owing{}, false
+	byName := map[string]Owing{}
 	for _, o := range sums {
 		byName[o.Provider] = o
-		if b.upstreams[o.Provider] == nil {
-			behind = behind || o.Intents+o.Revoking > 0
-			b.m.owing.WithLabelValues(o.Provider).Set(float64(o.Intents + o.Revoking)) // it was configured once
-		}
 	}
-	b.behind.Store(behind)
+	b.countBehind(byName)
+	late := b.ghosts.count()
 	for name, u := range b.upstreams {
 		o := byName[name]
-		b.m.owing.WithLabelValues(name).Set(float64(o.Intents + o.Revoking))
+		b.m.owing.WithLabelValues(name).Set(float64(o.Intents + o.Revoking + late[name]))
 		age := 0.0
 		if !o.Oldest.IsZero() {
 			age = max(now.Sub(o.Oldest), 0).Seconds()
@@ -48,6 +44,28 @@ func (b *Broker) countOwed(ctx context.Context) {
 		b.m.owingAge.WithLabelValues(name).Set(age)
 		b.m.breakers.WithLabelValues(name).Set(float64(u.ending.State(now)))
 	}
+}
+
+// countBehind keeps the numbers of providers that were configured once, for as long as
+// something is owed to them.
+func (b *Broker) countBehind(byName map[string]Owing) {
+	b.countMu.Lock()
+	defer b.countMu.Unlock()
+	for name := range b.counted {
+		if byName[name].Provider == "" {
+			b.m.owing.DeleteLabelValues(name)
+			delete(b.counted, name)
+		}
+	}
+	behind := false
+	for name, o := range byName {
+		if b.upstreams[name] == nil {
+			behind = behind || o.Intents+o.Revoking > 0
+			b.m.owing.WithLabelValues(name).Set(float64(o.Intents + o.Revoking))
+			b.counted[name] = true
+		}
+	}
+	b.behind.Store(behind)
 }
 
 // countHeld keeps the numbers for the bound on how many credentials a provider may
@@ -60,13 +78,17 @@ func (b *Broker) countHeld(ctx context.Context) {
 	if !bounded {
 		return
 	}
+	counts := make(map[string]func(int), len(b.upstreams))
+	for name, u := range b.upstreams {
+		counts[name] = u.held.count()
+	}
 	held, err := b.cfg.Journal.Held(ctx)
 	if err != nil {
 		b.cfg.Logger.WarnContext(ctx, "what is held at providers could not be counted", "error", err)
 		return
 	}
-	for name, u := range b.upstreams {
-		u.held.Store(int64(held[name]))
+	for name, set := range counts {
+		set(held[name])
 	}
 }
 
@@ -98,58 +120,15 @@ func (b *Broker) owing(ctx context.Context) []Dependency {
 			out.Warning = "credentials are refused here and not yet known to be dead at their provider; see ebb leases list --state revoking"
 		}
 	}
+	for name, late := range b.ghosts.count() {
+		n += late
+		text += fmt.Sprintf(" %s %d without a record", name, late)
+		out.Warning = "credentials came into being after their leases had been settled, and this process could not take them back yet; do not stop it before it has, see the log"
+	}
 	if n > 0 {
 		out.Detail = fmt.Sprintf("%d:%s", n, text)
 	}
 	return []Dependency{out}
-}
-
-// ghosts are credentials that came into being after the lane had settled their
-// intents, and that could not be taken back at once. No record owes them any more,
-// so that this process does until they are gone; the sweep finds them as well.
-type ghosts struct {
-	mu sync.Mutex
-	m  map[string]ghost // by lease
-}
-
-type ghost struct {
-	u      *upstream
-	lease  Lease
-	handle provider.Secret
-}
-
-func (b *Broker) haunt(u *upstream, l Lease, handle provider.Secret) {
-	b.ghosts.mu.Lock()
-	defer b.ghosts.mu.Unlock()
-	if b.ghosts.m == nil {
-		b.ghosts.m = map[string]ghost{}
-	}
-	b.ghosts.m[l.ID] = ghost{u, l, handle}
-}
-
-// bust takes ghosts back, one after the other.
-func (b *Broker) bust(ctx context.Context) {
-	b.ghosts.mu.Lock()
-	all := make([]ghost, 0, len(b.ghosts.m))
-	for _, g := range b.ghosts.m {
-		all = append(all, g)
-	}
-	b.ghosts.mu.Unlock()
-	for _, g := range all {
-		if ctx.Err() != nil {
-			return
-		}
-		call, cancel := context.WithTimeout(ctx, callTime)
-		err := g.u.revoke(call, b.targetOf(g.lease, g.handle))
-		cancel()
-		if err != nil {
-			b.cfg.Logger.ErrorContext(ctx, "a credential that nobody got could not be taken back yet", "lease_id", g.lease.ID, "error", err)
-			continue
-		}
-		b.ghosts.mu.Lock()
-		delete(b.ghosts.m, g.lease.ID)
-		b.ghosts.mu.Unlock()
-	}
 }
 
 // runUpstream are the promises about third parties that nobody calls for.

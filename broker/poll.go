@@ -70,7 +70,10 @@ func (b *Broker) poll(ctx context.Context, q PollRequest) (Token, error) {
 		return Token{}, badCode(nil)
 	}
 	if known {
-		a, err := b.ask(ctx, mints, s, p)
+		if s.Evidence != nil {
+			s.TaskID = r.TaskID // which it does not name, and a poll repeats nothing
+		}
+		a, err := b.ask(ctx, toMint, s, p)
 		if err != nil {
 			return Token{}, err
 		}
@@ -108,7 +111,7 @@ func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration, 
 				Advice: &Advice{Decision: "denied", Code: NoAnswer, RetryAfter: int64(b.cfg.Limits.CoolDown / time.Second)}}
 		}
 		left := max(r.DecidedAt.Add(b.cfg.Limits.CoolDown).Sub(now), 0)
-		var f facts
+		var f FactSheet
 		_ = json.Unmarshal(r.Facts, &f) // advice is best effort; the denial stands
 		return Token{}, &Error{Kind: Denied, Public: "A person denied this.", RetryAfter: left, Advice: b.advice(r, f.WouldAllow, left)}
 	default:
@@ -119,7 +122,7 @@ func (b *Broker) settle(ctx context.Context, r Request, interval time.Duration, 
 // redeem mints the first token of an approved request. Policy, task and evidence
 // are judged again: an approval allows, it does not force.
 func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token, error) {
-	live, err := b.admit(ctx, mints, r.TaskID, Possession{}, InvalidGrant)
+	live, err := b.admit(ctx, toMint, r.TaskID, Possession{}, InvalidGrant)
 	if err != nil {
 		return Token{}, err
 	}
@@ -145,7 +148,7 @@ func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token
 	if d.Effect == policy.Deny {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy has changed and no longer allows this.", nil))
 	}
-	if !agreed(r, d) {
+	if !b.agreed(r, w, d) {
 		// The wrong people have said yes: the code is of no use any more, and the
 		// agent may ask the right ones.
 		if _, err := b.withdraw(ctx, r, self, "others_must_agree"); err != nil {

@@ -256,7 +256,7 @@ func TestSandboxAsClient(t *testing.T) {
 	kindOf(t, ask(s.Task.Sandbox.ID, s.Key, other.Key), broker.InvalidProof)             // proved by another
 	kindOf(t, ask("sbx_"+strings.Repeat("0", 32), s.Key, s.Key), broker.Unauthenticated) // unknown
 	kindOf(t, ask("sbx_'; DROP TABLE tasks", s.Key, s.Key), broker.Unauthenticated)
-	if _, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID); err != nil {
+	if _, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
 	kindOf(t, ask(s.Task.Sandbox.ID, s.Key, s.Key), broker.Unauthenticated)

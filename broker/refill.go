@@ -2,17 +2,10 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"ebb/attest/jose"
 	"ebb/broker/audit"
 )
 
@@ -48,7 +41,7 @@ func (b *Broker) refill(ctx context.Context) error {
 		return err
 	}
 	live, err := b.eachLease(ctx, LeaseFilter{State: LeaseLive}, func(l Lease) error {
-		err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, 0, true)
+		err := b.cfg.Ledger.PutLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, LeaseLimits{}, true)
 		if errors.Is(err, ErrDone) || errors.Is(err, ErrTaskClosed) {
 			return nil // ended meanwhile: the ledger knows better
 		}
@@ -138,170 +131,4 @@ func (b *Broker) forget(ctx context.Context, now time.Time) error {
 		b.since.Store(now.Unix())
 	}
 	return err
-}
-
-// refillEvidence ties evidence to the keys again that a person logged in with or a
-// sandbox was bound by, as far as it is still valid.
-func (b *Broker) refillEvidence(ctx context.Context, now time.Time) error {
-	for _, kind := range []string{audit.PrincipalAuthenticated, audit.SandboxEnrolled} {
-		for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{Kind: kind, From: now.Add(-jose.DefaultMaxLifetime)}) {
-			if err != nil {
-				return err
-			}
-			var data struct {
-				Evidence *usedEvidence `json:"evidence"`
-			}
-			if err := json.Unmarshal(e.Data, &data); err != nil {
-				return fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
-			}
-			if data.Evidence == nil || !data.Evidence.Until.After(now) {
-				continue
-			}
-			_, err = b.cfg.Ledger.Admit(ctx, Admission{Claims: []Claim{{
-				Key: data.Evidence.Key, Value: data.Evidence.JKT, Until: data.Evidence.Until, Again: true,
-			}}})
-			if err != nil && !errors.Is(err, ErrClaimed) {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// refillSuspects finishes what a process that died between an approver's verdict
-// "suspicious" and the end of the task left undone.
-func (b *Broker) refillSuspects(ctx context.Context, now time.Time) error {
-	f := RequestFilter{State: RequestDenied, Since: now.Add(-b.cfg.Limits.MaxTaskTTL), Page: Page{Limit: 1000}}
-	for {
-		rs, err := b.cfg.Desk.Requests(ctx, f)
-		if err != nil {
-			return err
-		}
-		for _, r := range rs {
-			if r.Code != Suspicious {
-				continue
-			}
-			m := suspicion(r, now)
-			m.ID = b.rootOf(ctx, r.TaskID)
-			ts, err := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{m.ID}, Open: true})
-			if err != nil {
-				return err
-			}
-			if len(ts) == 1 {
-				b.owe(m)
-			}
-		}
-		if len(rs) < f.Page.Limit {
-			return nil
-		}
-		f.Page.After = rs[len(rs)-1].ID
-	}
-}
-
-// refillAPI remembers again which tokens for the API were revoked: they are of no
-// task and no lease.
-func (b *Broker) refillAPI(ctx context.Context, now time.Time) error {
-	for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{Kind: audit.LeaseRevoked, From: now.Add(-b.cfg.Limits.PrincipalTTL)}) {
-		if err != nil {
-			return err
-		}
-		if e.TaskID == "" {
-			b.tombs.add(e.LeaseID, e.At.Add(b.cfg.Limits.PrincipalTTL))
-		}
-	}
-	return nil
-}
-
-// records counts again, from the audit chain, what policy holds against tasks:
-// losing the ledger must not give anybody a clean slate.
-func (b *Broker) records(ctx context.Context, now time.Time) (map[string]Live, error) {
-	out := map[string]Live{}
-	for _, kind := range []string{audit.TokenDenied, audit.RequestDenied, audit.TokenReplayed, audit.TaskTainted} {
-		for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{Kind: kind, From: now.Add(-b.cfg.Limits.MaxTaskTTL)}) {
-			if err != nil {
-				return nil, err
-			}
-			l := out[e.TaskID]
-			switch kind {
-			case audit.TokenReplayed:
-				l.Violations++
-			case audit.TaskTainted:
-				var t taint
-				if err := json.Unmarshal(e.Data, &t); err != nil {
-					return nil, fmt.Errorf("audit entry %s/%d: %w", e.Writer, e.Seq, err)
-				}
-				l.Taint = AddTaint(l.Taint, t.Sources)
-			default:
-				l.Denials++
-			}
-			out[e.TaskID] = l
-		}
-	}
-	return out, b.rollUp(ctx, out)
-}
-
-// rollUp counts what delegates did for those above them too (see countAll). What
-// they have read is on the record of each.
-func (b *Broker) rollUp(ctx context.Context, records map[string]Live) error {
-	own := maps.Clone(records)
-	for ids := range slices.Chunk(slices.Sorted(maps.Keys(own)), refillPage) {
-		ts, err := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: ids, Page: Page{Limit: refillPage}})
-		if err != nil {
-			return err
-		}
-		for _, t := range ts {
-			for _, id := range t.Ancestors {
-				l := records[id]
-				l.Denials += own[t.ID].Denials
-				l.Violations += own[t.ID].Violations
-				records[id] = l
-			}
-		}
-	}
-	return nil
-}
-
-// refillPage and refillWidth make a refill short: pages are read while earlier
-// ones are written, many entries at a time. A hundred thousand leases must not
-// keep a restart waiting.
-const (
-	refillPage  = 1000
-	refillWidth = 256
-)
-
-// each does do for everything that read gives, page by page, in no order, and
-// counts.
-func each[T any](ctx context.Context, read func(context.Context, Page) ([]T, error), id func(T) string, do func(T) error) (int, error) {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(refillWidth)
-	n := 0
-	for page := (Page{Limit: refillPage}); ; {
-		items, err := read(ctx, page)
-		if err != nil {
-			return n, errors.Join(err, g.Wait())
-		}
-		for _, it := range items {
-			g.Go(func() error { return do(it) })
-		}
-		n += len(items)
-		if len(items) < refillPage {
-			return n, g.Wait()
-		}
-		page.After = id(items[len(items)-1])
-	}
-}
-
-func (b *Broker) eachTask(ctx context.Context, f TaskFilter, do func(Task) error) (int, error) {
-	return each(ctx, func(ctx context.Context, p Page) ([]Task, error) {
-		f.Page = p
-		return b.cfg.Journal.Tasks(ctx, f)
-	}, func(t Task) string { return t.ID }, do)
-}
-
-func (b *Broker) eachLease(ctx context.Context, f LeaseFilter, do func(Lease) error) (int, error) {
-	f.Now = b.now()
-	return each(ctx, func(ctx context.Context, p Page) ([]Lease, error) {
-		f.Page = p
-		return b.cfg.Journal.Leases(ctx, f)
-	}, func(l Lease) string { return l.ID }, do)
 }

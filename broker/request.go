@@ -67,11 +67,15 @@ type Vote struct {
 	Code      DenyCode   `json:"code,omitempty"`
 	Note      string     `json:"note,omitempty"` // to the agent, at most 500 code points
 	At        time.Time  `json:"at"`
+	Proof     string     `json:"-"` // JSON of a passkey's assertion, at most MaxSeen bytes; read as Seen is
+	Seen      string     `json:"-"` // JSON of what the approver was shown, at most MaxSeen bytes; read only with RequestFilter.Seen
 }
 
 // Request is an escalation that waits for a person.
 type Request struct {
-	ID              string              `json:"id"` // "req_..."
+	ID              string              `json:"id"`                   // "req_..."
+	Match           string              `json:"match_code,omitempty"` // see MatchCode
+	Rank            int                 `json:"-"`                    // place in the queue: the higher, the earlier
 	TaskID          string              `json:"task_id"`
 	Sandbox         string              `json:"sandbox"`
 	Owner           string              `json:"owner"`  // of the task: may never approve

@@ -12,9 +12,18 @@ const (
 )
 
 // reseal seals again, with the key of now, what an earlier key sealed, so that a key
-// can be taken away once its time is over. What cannot be opened stays as it is: the
-// lane tells.
+// can be taken away once its time is over.
 func (b *Broker) reseal(ctx context.Context) {
+	if b.cfg.Safe != nil {
+		if err := b.cfg.Safe.Reseal(ctx); err != nil && ctx.Err() == nil {
+			b.cfg.Logger.WarnContext(ctx, "secrets that an earlier key sealed could not be sealed again", "error", err)
+		}
+	}
+	b.resealHandles(ctx)
+}
+
+// resealHandles leaves what cannot be opened as it is: the lane tells.
+func (b *Broker) resealHandles(ctx context.Context) {
 	key := b.cfg.Sealer.KeyID()
 	if key == "" {
 		return

@@ -27,6 +27,12 @@ func (b *Broker) Run(ctx context.Context) error {
 		g.Go(func() error { return every(ctx, time.Second, keep) })
 	}
 	b.runUpstream(ctx, g.Go)
+	g.Go(func() error { return b.runWatches(ctx) })
+	g.Go(func() error {
+		<-ctx.Done()
+		b.sequels.stop()
+		return ctx.Err()
+	})
 	g.Go(func() error { return every(ctx, time.Minute, func(context.Context) { b.tombs.sweep(b.now()) }) })
 	g.Go(func() error {
 		b.checkpoint(ctx) // what earlier runs left unsigned, for example by a kill

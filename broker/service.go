@@ -30,6 +30,9 @@ type Principal struct {
 	Roles     []Role   `json:"roles"`
 	Groups    []string `json:"groups,omitempty"`    // of an approver
 	Audiences []string `json:"audiences,omitempty"` // resource URIs of a resource server
+	// Also are other names of the same person, under which somebody may know the owner of
+	// a task: they give nothing, and keep from deciding.
+	Also []string `json:"-"`
 
 	doubt error // its proof could not be checked for replay: it may only end things
 }
@@ -40,6 +43,9 @@ type Possession struct {
 	Proof *dpop.Proof // RFC 9449 proof that passed, or nil
 	X5T   string      // thumbprint of the TLS client certificate, or ""
 	Key   attest.Key  // the same as handed to attestors
+	// From is where the caller is, as far as the listener and its proxies know: an
+	// address, the /64 of IPv6, or the local user. It shares out; it proves nothing.
+	From string
 }
 
 // Binding is the confirmation method a token for p gets: DPoP when a proof was
@@ -144,7 +150,7 @@ type Completion struct {
 	// Owed is how many third-party credentials are not yet known to be dead: they
 	// are refused by everything of ebb's, and the lane works on them.
 	Owed int `json:"owed"`
-	// Receipt says the same of each of them, signed (JWS, RFC 7515); "" without any.
+	// Receipt says the same of each of them, signed (JWS, RFC 7515); "" without any, and while no key can sign.
 	Receipt string `json:"receipt,omitempty"`
 }
 
@@ -163,4 +169,6 @@ type Verdict struct {
 	TTL     Seconds    // shorter, or 0
 	Code    DenyCode
 	Note    string
+	Seen    string // JSON of what the approver was shown; "" = by the API or the command line
+	Proof   string // JSON of what proves that the approver wanted this; "" = the session alone
 }

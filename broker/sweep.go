@@ -126,9 +126,11 @@ type sweeping struct {
 }
 
 // run lists and compares. A provider that does not answer its revocations is left
-// alone: the lane finds out when it is back.
+// alone until one of them may find out that it is back: the lane's, and when nothing is
+// owed there, that of an orphan. One that limits how often it lists is left alone with
+// lists, and with nothing else: a search must not hold up what ends.
 func (s *sweeping) run(ctx context.Context, l provider.Lister) error {
-	if s.u.quiet.left(s.began) > 0 || s.u.ending.State(s.began) != pace.Closed {
+	if max(s.u.quiet.left(s.began), s.u.noLists.left(s.began)) > 0 || s.u.ending.State(s.began) == pace.Open {
 		return errNotToday
 	}
 	list, cancel := context.WithCancelCause(ctx)
@@ -147,7 +149,7 @@ func (s *sweeping) run(ctx context.Context, l provider.Lister) error {
 		err = context.Cause(list) // a list that was cut short is not a whole one
 	}
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
-		s.u.quiet.keep(s.b.now(), busy.After)
+		s.u.noLists.keep(s.b.now(), busy.After)
 	}
 	if ctx.Err() == nil {
 		err = errors.Join(err, s.compare(ctx)) // what was listed before a failure is there all the same
@@ -213,11 +215,7 @@ func (s *sweeping) compare(ctx context.Context) error {
 
 // over reports whether a lease was in a final state before the search began.
 func (s *sweeping) over(l Lease) bool {
-	switch l.State {
-	case LeaseRevoked, LeaseExpired, LeaseUnconfirmed:
-		return l.Upstream == nil || l.Upstream.DeadAt.Before(s.began.Add(-sweepSlack))
-	}
-	return false
+	return l.State.final() && (l.Upstream == nil || l.Upstream.DeadAt.Before(s.began.Add(-sweepSlack)))
 }
 
 // sweeps is the readiness of the searches: one that has not succeeded for three

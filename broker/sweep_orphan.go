@@ -37,7 +37,7 @@ func (s *sweeping) end(ctx context.Context, t provider.Target, l Lease) error {
 		b.cfg.Logger.WarnContext(ctx, "an orphan could not be taken back yet", "provider", u.name, "lease_id", l.ID, "error", err)
 	case !again:
 		u.orphans.Add(l.ID, b.now())
-		if s.first(ctx, l.ID) {
+		if b.firstOf(ctx, l.ID) {
 			s.tell(ctx, l, recorded)
 		}
 	case b.now().After(before.Add(u.traits.Revocability.Bound)) && before.Before(s.began):
@@ -54,32 +54,36 @@ func (s *sweeping) leave(err error) {
 	s.err = err
 }
 
-// first reports whether no other replica has told of this orphan. When nobody can
+// tell counts an orphan of this search and puts it on the record.
+func (s *sweeping) tell(ctx context.Context, l Lease, recorded bool) {
+	s.mu.Lock()
+	s.orphans++
+	loud := s.orphans <= orphanLines
+	s.mu.Unlock()
+	s.b.tellOrphan(ctx, s.u, l, recorded, loud)
+}
+
+// firstOf reports whether no other replica has told of this orphan. When nobody can
 // say, it is told: rather twice than not at all.
-func (s *sweeping) first(ctx context.Context, leaseID string) bool {
+func (b *Broker) firstOf(ctx context.Context, leaseID string) bool {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
 	defer cancel()
-	_, err := s.b.cfg.Ledger.Admit(ctx, Admission{Claims: []Claim{{Key: "orphan:" + leaseID, Value: self, Until: s.b.now().Add(orphanMemory)}}})
+	_, err := b.cfg.Ledger.Admit(ctx, Admission{Claims: []Claim{{Key: "orphan:" + leaseID, Value: self, Until: b.now().Add(orphanMemory)}}})
 	return !errors.Is(err, ErrClaimed)
 }
 
-// tell counts an orphan and puts it on the record, with what was claimed of it until
-// then. A record in a final state is not rewritten: this entry is what corrects it.
-func (s *sweeping) tell(ctx context.Context, l Lease, recorded bool) {
-	b := s.b
+// tellOrphan counts an orphan and puts it on the record, with what was claimed of it
+// until then. A record in a final state is not rewritten: this entry is what corrects it.
+func (b *Broker) tellOrphan(ctx context.Context, u *upstream, l Lease, recorded, loud bool) {
 	made, _ := madeAt(leasePrefix, l.ID)
-	facts := map[string]any{"provider": s.u.name, "revocability": s.u.traits.Revocability.Class, "recorded": recorded, "made_at": made}
+	facts := map[string]any{"provider": u.name, "revocability": u.traits.Revocability.Class, "recorded": recorded, "made_at": made}
 	if recorded {
 		facts["state"], facts["refused_since"] = l.State, l.RevokedAt
 		if l.Upstream != nil {
 			facts["proof"], facts["dead_at"] = l.Upstream.Proof, l.Upstream.DeadAt
 		}
 	}
-	s.u.logged.orphan()
-	s.mu.Lock()
-	s.orphans++
-	loud := s.orphans <= orphanLines
-	s.mu.Unlock()
+	u.logged.orphan()
 	if loud {
 		b.cfg.Logger.WarnContext(ctx, "an orphan was taken back at a provider", "lease_id", l.ID, "facts", facts)
 	}

@@ -350,10 +350,33 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// A provider that does not answer its revocations is not searched.
-func TestSweepLeavesTheSickAlone(t *testing.T) {
+// Lists have a rate of their own: a provider that wants none for an hour is asked for
+// none, and mints and revocations go on.
+func TestSweepHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	x := sweeping(t, shape{idle: true, party: brokertest.Party{Traits: provider.Traits{Lasting: true}}})
+	var lists atomic.Int32
+	l := &listed{more: func(context.Context, string, func(provider.Target) error) error {
+		lists.Add(1)
+		return &provider.BusyError{After: time.Hour, Cause: errors.New("too many lists")}
+	}}
+	x := sweeping(t, shape{idle: true, change: func(p *broker.Provider) { l.Driver, p.Driver = p.Driver, l }})
+	s := x.Open(t, upSpec())
+	minted(t, s, "up:a:read")
+	x.janitor(t, x.Broker)
+	eventually(t, "a search is refused", func() bool { return x.metric(t, "ebb_sweeps_total", "failed") == 1 })
+	eventually(t, "the next are put off", func() bool { return x.metric(t, "ebb_sweeps_total", "postponed") >= 2 })
+	minted(t, s, "up:a:read")
+	x.closed(t, s.Task.ID)
+	eventually(t, "both are revoked", func() bool { return len(x.up.Alive()) == 0 })
+	x.Clock.Add(time.Hour)
+	eventually(t, "it is searched again", func() bool { return lists.Load() == 2 })
+}
+
+// sick is a broker whose provider has answered none of the revocations of an ended
+// task, so that it is asked for nothing for a while.
+func sick(t *testing.T) (x *third, task string) {
+	t.Helper()
+	x = sweeping(t, shape{idle: true, party: brokertest.Party{Traits: provider.Traits{Lasting: true}}})
 	s := x.Open(t, upSpec())
 	for range 8 {
 		minted(t, s, "up:a:read")
@@ -362,12 +385,35 @@ func TestSweepLeavesTheSickAlone(t *testing.T) {
 	x.closed(t, s.Task.ID)
 	x.janitor(t, x.Broker)
 	eventually(t, "the breaker opens", func() bool { return x.metric(t, "ebb_sweeps_total", "postponed") >= 2 })
+	return x, s.Task.ID
+}
+
+// A provider that does not answer its revocations is not searched.
+func TestSweepLeavesTheSickAlone(t *testing.T) {
+	t.Parallel()
+	x, _ := sick(t)
 	before := x.up.Calls(brokertest.OpList)
 	from := x.metric(t, "ebb_sweeps_total", "postponed")
 	eventually(t, "three more are put off", func() bool { return x.metric(t, "ebb_sweeps_total", "postponed") >= from+3 })
 	if n := x.up.Calls(brokertest.OpList); n != before {
 		t.Errorf("listed %d times while it is down", n-before)
 	}
+}
+
+// A provider that did not answer when it was last asked is searched all the same once
+// nothing is owed there any more: nobody else would ever find out that it is back.
+func TestSweepFindsOutThatTheSickIsBack(t *testing.T) {
+	t.Parallel()
+	x, task := sick(t)
+	for _, l := range x.leases(t, task) {
+		if _, err := x.Broker.ForceLease(t.Context(), x.who(brokertest.Operator), l.ID, "looked"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.up.On(brokertest.OpRevoke, "")
+	x.Clock.Add(10 * time.Minute)
+	eventually(t, "what was forced and lives is taken back", func() bool { return len(x.up.Alive()) == 0 })
+	x.swept(t)
 }
 
 // A list that has no end is not followed for ever.

@@ -26,6 +26,7 @@ const (
 	CauseDeadline   Cause = "deadline"   // its deadline passed
 	CauseHeartbeat  Cause = "heartbeat"  // its runner went silent
 	CauseExited     Cause = "exited"     // its sandbox is gone
+	CauseLapsed     Cause = "lapsed"     // its sandbox showed no fresh evidence in time
 	CauseSuspicious Cause = "suspicious" // an approver denied a request as suspicious
 	CauseParent     Cause = "parent"     // the task that delegated to it is over
 	CauseExpired    Cause = "expired"    // of a lease alone: it had its whole time

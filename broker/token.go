@@ -51,7 +51,7 @@ func (b *Broker) Token(ctx context.Context, r TokenRequest) (Token, error) {
 }
 
 func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
-	a, err := b.ask(ctx, mints, r.Subject, r.Possession)
+	a, err := b.ask(ctx, toMint, r.Subject, r.Possession)
 	if err != nil {
 		return Token{}, err
 	}
@@ -171,7 +171,7 @@ func (b *Broker) query(w want) policy.Query {
 			Subject: w.sandbox.Subject, Selectors: w.sandbox.Selectors,
 		},
 		Task: policy.Task{
-			ID: w.live.ID, Kind: w.live.Kind, Owner: w.live.Owner, Labels: w.live.Labels,
+			ID: w.live.ID, Name: w.live.Name, Kind: w.live.Kind, Owner: w.live.Owner, Labels: w.live.Labels,
 			Age:   max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
 			Depth: len(w.live.Ancestors),
 		},

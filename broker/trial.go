@@ -135,7 +135,7 @@ func (tr *trial) run(ctx context.Context, who Principal, set scopes.Set) error {
 	if tr.u.traits.Revocability.Class == provider.ClassTTLOnly {
 		wait = 0 // nothing will come of waiting
 	}
-	c, err := b.CompleteTaskWithin(context.WithoutCancel(ctx), who, t.ID, wait)
+	c, err := b.CompleteTask(context.WithoutCancel(ctx), who, t.ID, wait)
 	if err != nil {
 		return err // the end is owed, and the lane goes on
 	}

@@ -25,6 +25,8 @@ type odd struct {
 	probe  func(context.Context, provider.Target) (bool, error)
 	sample func() (string, error)
 	traits func(provider.Traits) provider.Traits
+
+	describe func(scopes.Scope) (provider.Effect, error)
 }
 
 func (d odd) Traits() provider.Traits {
@@ -46,6 +48,13 @@ func (d odd) Check(s scopes.Set) error {
 		return d.Driver.Check(s)
 	}
 	return d.check(s)
+}
+
+func (d odd) Describe(s scopes.Scope) (provider.Effect, error) {
+	if d.describe == nil {
+		return d.Driver.(provider.Describer).Describe(s)
+	}
+	return d.describe(s)
 }
 
 func (d odd) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {

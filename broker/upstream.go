@@ -50,10 +50,11 @@ type upstream struct {
 	calls   chan struct{}
 	claims  chan struct{} // leases that the lane holds claimed
 	wake    chan struct{}
-	quiet   hush         // the provider asks for no calls
-	noMints hush         // it asks for no mints: who mints a lot must not hold up what ends
-	tried   atomic.Bool  // a trial is under way
-	held    atomic.Int64 // credentials that are in no final state, as last counted
+	quiet   hush        // the provider asks for no calls
+	noMints hush        // it asks for no mints: who mints a lot must not hold up what ends
+	noLists hush        // it asks for no lists
+	tried   atomic.Bool // a trial is under way
+	held    tally       // credentials that are in no final state
 	swept   swept
 	orphans *lru.LRU[string, time.Time] // by lease, when they were taken back
 }
@@ -127,7 +128,7 @@ func (b *Broker) enter(ctx context.Context, u *upstream, taskID string) (leave f
 	if wait := max(u.quiet.left(now), u.noMints.left(now)); wait > 0 {
 		return nil, &Error{Kind: TooMany, Public: "The provider limits how often it may be asked. Wait, then try again.", RetryAfter: wait}
 	}
-	if u.MaxLive > 0 && u.held.Load() >= int64(u.MaxLive) {
+	if u.MaxLive > 0 && u.held.now() >= u.MaxLive {
 		return nil, &Error{Kind: TooMany, Public: "As many credentials of this provider are in use as may be. Give one back or wait for one to expire.", RetryAfter: 10 * time.Second}
 	}
 	if at := u.minting.Retry(now); !at.IsZero() {
@@ -154,11 +155,12 @@ func (b *Broker) targetOf(l Lease, handle provider.Secret) provider.Target {
 	return t
 }
 
-// errPanic is what a driver that panicked counts as: it may have done anything.
-var errPanic = errors.New("the driver panicked")
+// errPanic is what a driver, or a watch, that panicked counts as: it may have done
+// anything.
+var errPanic = errors.New("it panicked")
 
-// safely calls a driver. One that panics must not take the broker, and with it
-// every other provider's revocations, down.
+// safely calls a driver, or an attestor's watch. One that panics must not take the
+// broker, and with it every other provider's revocations, down.
 func safely[T any](do func() (T, error)) (out T, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -130,3 +130,49 @@ func TestLaneCountsProbesNotFailures(t *testing.T) {
 		t.Errorf("after %d probes and %d failures it is %s, proof %q", n, l.Upstream.Attempts, l.State, l.Upstream.Proof)
 	}
 }
+
+// The same where the expiry passed before the provider took the revocation, whose bound
+// then still ran: what was seen alive in between had its own expiry behind it.
+func TestLaneSawItOutliveItsExpiryWithinTheBound(t *testing.T) {
+	t.Parallel()
+	eventual := provider.Revocability{Class: provider.ClassEventual, Bound: time.Minute}
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: eventual}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}})
+	x.up.Deaf, x.up.Life = true, 1000*time.Hour
+	x.up.On(brokertest.OpRevoke, brokertest.Error500)
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.closed(t, s.Task.ID)
+	lease := func() broker.Lease { return x.lease(t, id) }
+	eventually(t, "asked", func() bool { return lease().Upstream.Attempts > 0 })
+	x.up.On(brokertest.OpRevoke, "")
+	x.Clock.Add(lease().Upstream.DiesAt.Sub(x.Clock.Now()) + time.Minute)
+	x.turn(t, time.Second, "seen alive", func() bool { return !lease().Upstream.AcceptedAt.IsZero() && x.up.Calls(brokertest.OpProbe) > 0 })
+	x.up.On(brokertest.OpProbe, brokertest.Error500)
+	x.turn(t, 2*time.Minute, "asked beyond the bound", func() bool {
+		return x.up.Calls(brokertest.OpProbe) > 2 || lease().State != broker.LeaseRevoking
+	})
+	if l := lease(); l.State != broker.LeaseRevoking || l.Upstream.Proof != "" {
+		t.Fatalf("it is %s, proof %q; the provider accepts %v", l.State, l.Upstream.Proof, x.up.Alive())
+	}
+	x.up.On(brokertest.OpProbe, "")
+	x.up.Deaf = false
+	x.turn(t, 5*time.Minute, "settled", func() bool { return lease().State != broker.LeaseRevoking })
+	if l := lease(); l.Upstream.Proof != broker.ProofProbed || len(x.up.Alive()) != 0 {
+		t.Errorf("lease %s %+v", l.State, l.Upstream)
+	}
+}
+
+// A mint that came no further than asking for a handle left nothing that could be used:
+// its end is the provider's word, and no probe is claimed.
+func TestLaneProvesNothingOfWhatNobodyCanName(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true, Probes: true}})
+	s := x.Open(t, upSpec())
+	x.up.On(brokertest.OpReserve, brokertest.Error500)
+	_, err := s.Ask(t, "up:a:read")
+	kindOf(t, err, broker.Unavailable)
+	x.settled(t, s.Task.ID)
+	if l := x.leases(t, s.Task.ID)[0]; l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofConfirmed || !l.Upstream.ProbedAt.IsZero() {
+		t.Errorf("it is %s, proof %q, probed %s", l.State, l.Upstream.Proof, l.Upstream.ProbedAt)
+	}
+}

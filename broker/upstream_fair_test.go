@@ -57,6 +57,67 @@ func TestUpstreamOneTaskStarvesNoOther(t *testing.T) {
 	}
 }
 
+// What counts is the tree: whoever delegates has no more of the places than before.
+func TestUpstreamOneTreeStarvesNoOther(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{
+		party:  brokertest.Party{Timeout: 20 * time.Second},
+		change: func(p *broker.Provider) { p.Parallel = 4 },
+		config: brokertest.Config{RealTime: true},
+	})
+	spec := upSpec()
+	spec.Delegation = delegating().Delegation
+	root, modest := x.Open(t, spec), x.Open(t, upSpec())
+	tree := []*brokertest.Sandbox{root, root.Delegate(t, ceiling("up:**:read")), root.Delegate(t, ceiling("up:**:read"))}
+	release := make(chan struct{})
+	var free sync.Once
+	defer free.Do(func() { close(release) })
+	x.up.Before(func(op, name string) {
+		if op == brokertest.OpMint && !x.greedily(name, modest.Task.ID) {
+			<-release
+		}
+	})
+	var wg sync.WaitGroup
+	for _, s := range tree[:2] {
+		r := s.Request(t, "up:a:read")
+		wg.Go(func() { _, _ = x.Broker.Token(context.Background(), r) })
+	}
+	eventually(t, "both hang", func() bool { return x.up.Calls(brokertest.OpMint) == 2 })
+	for _, s := range tree {
+		_, err := s.Ask(t, "up:a:read")
+		kindOf(t, err, broker.TooMany)
+	}
+	for range 3 {
+		minted(t, modest, "up:a:read")
+	}
+	free.Do(func() { close(release) })
+	wg.Wait()
+}
+
+// The lane serves by turns of trees, too: what a task and its delegates owe does not
+// come between another task and its end.
+func TestLaneServesTreesByTurns(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{idle: true, change: func(p *broker.Provider) { p.Parallel = 1 }})
+	spec := upSpec()
+	spec.Delegation = delegating().Delegation
+	root, modest := x.Open(t, spec), x.Open(t, upSpec())
+	for range 4 {
+		child := root.Delegate(t, ceiling("up:**:read"))
+		for range 2 {
+			minted(t, child, "up:a:read")
+		}
+	}
+	last := minted(t, modest, "up:a:read").LeaseID
+	x.closed(t, root.Task.ID)
+	x.Clock.Add(time.Second)
+	x.closed(t, modest.Task.ID)
+	cs, err := x.db.Take(t.Context(), "up", x.Clock.Now(), x.Clock.Now().Add(time.Minute), 2)
+	if err != nil || len(cs) != 2 || cs[1].ID != last {
+		t.Errorf("the first two turns are of %+v (%v), want the second to be %s", cs, err, last)
+	}
+}
+
 // greedily reports whether a credential at the provider is of a task.
 func (x *third) greedily(name, taskID string) bool {
 	id, _ := provider.LeaseOf(instance(x), name)

@@ -23,7 +23,7 @@ import (
 // closed completes a task without waiting for its providers.
 func (x *third) closed(t *testing.T, taskID string) broker.Completion {
 	t.Helper()
-	c, err := x.Broker.CompleteTaskWithin(t.Context(), x.who(brokertest.Runner), taskID, 0)
+	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), taskID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,6 +421,9 @@ func TestRetryAndForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "another attempt without the clock", func() bool { return x.lease(t, id).Upstream.Attempts > before })
+	if es := entries(t, x.target, broker.EntryFilter{LeaseID: id, Kind: audit.LeaseRetried}); len(es) != 1 || es[0].Actor != brokertest.Operator {
+		t.Errorf("who wanted it is not on the record: %v", es)
+	}
 	l, err := x.Broker.ForceLease(t.Context(), ops, id, "The role was dropped by hand.")
 	if err != nil || l.State != broker.LeaseUnconfirmed || l.Upstream.Proof != broker.ProofForced || !l.Upstream.DeadAt.IsZero() {
 		t.Fatalf("forced: %+v %+v (%v)", l, l.Upstream, err)

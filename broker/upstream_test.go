@@ -104,7 +104,7 @@ func (x *third) settled(t *testing.T, taskID string) {
 
 func (x *third) complete(t *testing.T, taskID string) broker.Completion {
 	t.Helper()
-	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), taskID)
+	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), taskID, broker.DefaultWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestUpstreamMintRacingTheEnd(t *testing.T) {
 				wg.Go(func() {
 					<-start
 					if i == 6 {
-						if _, err := x.Broker.CompleteTask(context.Background(), x.who(brokertest.Runner), s.Task.ID); err != nil {
+						if _, err := x.Broker.CompleteTask(context.Background(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait); err != nil {
 							t.Error(err)
 						}
 						return

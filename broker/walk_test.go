@@ -45,7 +45,7 @@ func TestOneTaskFromSandboxToNothingLeft(t *testing.T) {
 	if !e.Active(t, write.Token.Reveal()) {
 		t.Error("an approved token is inactive")
 	}
-	c, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID)
+	c, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestOneTaskFromSandboxToNothingLeft(t *testing.T) {
 	}
 	_, err = s.Ask(t, "orders:eu/42:read")
 	kindOf(t, err, broker.Invalid)
-	again, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID)
+	again, err := e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
 	if err != nil || !again.Already || again.Revoked != 2 {
 		t.Errorf("completing twice: %+v %v", again, err)
 	}
@@ -283,9 +283,9 @@ func TestPausedTaskMintsNothingAndKeepsItsTokens(t *testing.T) {
 	if _, err := s.Ask(t, "orders:eu/1:read"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner2], s.Task.ID)
+	_, err = e.Broker.CompleteTask(t.Context(), e.Principals[brokertest.Runner2], s.Task.ID, broker.DefaultWait)
 	kindOf(t, err, broker.NotFound) // somebody else's task does not exist
-	if _, err := e.Broker.StopTask(t.Context(), e.Principals[brokertest.Operator], s.Task.ID, "leak"); err != nil {
+	if _, err := e.Broker.StopTask(t.Context(), e.Principals[brokertest.Operator], s.Task.ID, "leak", broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
 	_, err = e.Broker.ResumeTask(t.Context(), runner, s.Task.ID)

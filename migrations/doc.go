@@ -10,6 +10,7 @@
 //	0005_secrets.sql   secrets of the operator
 //	0006_delegation.sql  what a task delegated to other sandboxes
 //	0007_unjudged.sql    probes at providers that told nothing
+//	0008_secret_version.sql  which write made a secret what it is
 //	files.go           the embedded files, in order, with their checksums
 //	apply.go           Apply: one transaction per file, safe for replicas that
 //	                   start together

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/migrations"
 )
 
@@ -30,6 +30,13 @@ var released = []string{
 	"0005_secrets.sql 49d27bfc588f5bd3a52d4e415224cb6ab6dfc271b7ec0bfdc68a74cf66063318",
 	"0006_delegation.sql b17142ea9f22376023e0016391796b9456bd78119f515821861d28ea0e96781e",
 	"0007_unjudged.sql 53fdf5cbb728a84a4e754aec440b1f978f567bebe37e4ded68013c3c6381e225",
+	"0008_secret_version.sql f767d966865b4550fe9f3920f67be8bc5d1e57c15d0c2e3a34cc5a1ca28d2a74",
+	"0009_sessions.sql 4805f428dfeddf6035dbebafbf1075b6303644658b5b566135ff961de22671c4",
+	"0010_queue.sql ac5035b56d20e40af656572a0715eaafb30fd3c4a62f4da71a4b0f1b5df6847f",
+	"0011_lists.sql b65598fae333ed773bd23e2e6c5576feaec259777389e2191cfe669ec3fc21dd",
+	"0012_insights.sql 8c05266c546605679f24fcdd988a0f76ef58fa612937ed6271357d67c9cb6730",
+	"0013_also.sql c9e7ed127bd78444f38250c0f074bab772df3804613804556bfe51b4629cf7d5",
+	"0014_passkeys.sql 5cd7c87a8b07d375b5f004bb91ee082895ce9cf49b5fc213e3d7964e864b469e",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {
@@ -76,13 +83,7 @@ func beds(t *testing.T, f func(t *testing.T, b bed)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		server := os.Getenv("EBB_TEST_POSTGRES")
-		if server == "" {
-			if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "postgres") {
-				t.Fatal("EBB_TEST_REQUIRE lists postgres: set EBB_TEST_POSTGRES to the URL of a server")
-			}
-			t.Skip("EBB_TEST_POSTGRES is not set")
-		}
+		server := counterpart.Need(t, "EBB_TEST_POSTGRES")
 		admin := handle(t, "pgx", server)
 		name := "ebb_migrate_" + strings.ToLower(rand.Text())
 		exec(t, admin, "CREATE DATABASE "+name)

@@ -2,6 +2,12 @@
 // forget it. The path of one request:
 //
 //	limits.go      Limits, NewServer: sizes and timeouts of the listener
+//	listen.go      ListenTCP, with what Linux has for it in listen_linux.go, and
+//	               nothing in listen_other.go; conns.go  Capped: how many connections
+//	               a listener takes
+//	socket.go      ListenUnix: a unix socket beside the TCP listener
+//	peer.go        Peer: the process that connected to it; peer_linux.go asks the
+//	               kernel, peer_other.go is for systems that do not say
 //	proxies.go     forwarding headers survive only from configured proxies
 //	mux.go         Mux: the outermost handler; routes, spans, security headers
 //	middleware.go  request id, panic recovery, one log event

@@ -71,6 +71,8 @@ func Lookup(k broker.Kind) Line {
 		return Line{http.StatusNotFound, "Not found", "invalid_request", bad}
 	case broker.Conflict:
 		return Line{http.StatusConflict, "Conflict", "invalid_grant", bad}
+	case broker.NotUnderstood:
+		return Line{http.StatusUnprocessableEntity, "Not understood", "invalid_request", bad}
 	case broker.TooMany:
 		return Line{http.StatusTooManyRequests, "Too many requests", "temporarily_unavailable", http.StatusTooManyRequests}
 	case broker.Unavailable:
@@ -102,7 +104,7 @@ func Kinds() []broker.Kind {
 		broker.Invalid, broker.InvalidScope, broker.InvalidTarget, broker.InvalidDetails, broker.InvalidGrant,
 		broker.InvalidEvidence, broker.InvalidProof, broker.UseNonce, broker.Unauthenticated, broker.Forbidden,
 		broker.Denied, broker.AskRequired, broker.Pending, broker.SlowDown, broker.ExpiredRequest, broker.NotFound,
-		broker.Conflict, broker.TooMany, broker.Unavailable, broker.Internal, MethodNotAllowed, TooLarge, URLTooLong,
+		broker.Conflict, broker.NotUnderstood, broker.TooMany, broker.Unavailable, broker.Internal, MethodNotAllowed, TooLarge, URLTooLong,
 		Misdirected, UnsupportedType, InvalidToken, UnsupportedGrant, Unauthorized,
 	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -38,6 +39,10 @@ func orDefault[T int | int64 | time.Duration](v, d T) T {
 	return v
 }
 
+// ErrStopping is the cause of a request's context when its server is about to end:
+// whoever waits was not left by its client.
+var ErrStopping = errors.New("web: the server is about to end")
+
 // slop is what net/http adds to MaxHeaderBytes before it refuses.
 const slop = 4 << 10
 
@@ -57,6 +62,8 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 		WriteTimeout:      l.Write,
 		IdleTimeout:       l.Idle,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.Streams},
+		ConnContext:       withPeer,
+		ConnState:         releasePeer,
 		// What net/http says here is about hostile or broken peers.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}

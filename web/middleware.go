@@ -32,16 +32,27 @@ func (m *Mux) pipeline(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// What every answer has. The values are shared: http.Header replaces a value, and
+// appends to a copy of one that is full.
+var (
+	nosniff    = []string{"nosniff"}
+	noContent  = []string{"default-src 'none'; frame-ancestors 'none'"}
+	noFrame    = []string{"DENY"}
+	noReferrer = []string{"no-referrer"}
+	sameOrigin = []string{"same-origin"}
+	oneYear    = []string{"max-age=31536000"}
+)
+
 // headers sets what every answer has. Surfaces with pages override the policy.
 func (m *Mux) headers(h http.Header, id string) {
 	h["X-Request-Id"] = []string{id}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	h["Content-Security-Policy"] = []string{"default-src 'none'; frame-ancestors 'none'"}
-	h["X-Frame-Options"] = []string{"DENY"}
-	h["Referrer-Policy"] = []string{"no-referrer"}
-	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
+	h["X-Content-Type-Options"] = nosniff
+	h["Content-Security-Policy"] = noContent
+	h["X-Frame-Options"] = noFrame
+	h["Referrer-Policy"] = noReferrer
+	h["Cross-Origin-Resource-Policy"] = sameOrigin
 	if m.secure {
-		h["Strict-Transport-Security"] = []string{"max-age=31536000"}
+		h["Strict-Transport-Security"] = oneYear
 	}
 }
 

@@ -40,6 +40,7 @@ type Mux struct {
 	proxies   Proxies
 	log       *slog.Logger
 	metrics   *metrics
+	pages     func(echo.Context, error) error // draws errors for browsers; nil = none are drawn
 	now       func() time.Time
 	spans     bool
 }
@@ -107,6 +108,10 @@ func (m *Mux) Add(method, path string, h echo.HandlerFunc) { m.echo.Add(method, 
 // AddRoot registers a route at a path of the host: for documents whose place
 // the standards fix outside the public URL's path (RFC 8414 section 3.1).
 func (m *Mux) AddRoot(method, path string, h echo.HandlerFunc) { m.echo.Add(method, path, h) }
+
+// Pages makes what a browser asks for outside of the API, and is no route, fail as a
+// page. Call it before the Mux serves.
+func (m *Mux) Pages(draw func(c echo.Context, err error) error) { m.pages = draw }
 
 // Route is one registered route.
 type Route struct{ Method, Path string }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,12 +25,18 @@ type Problem struct {
 }
 
 // Fail answers with err in the form that the path's clients read: OAuth's at
-// /oauth2, a problem document everywhere else.
+// /oauth2, a page for a browser that leads somebody to another page than the API's, a
+// problem document everywhere else.
 func (m *Mux) Fail(c echo.Context, err error) error {
-	if strings.HasPrefix(c.Request().URL.Path, m.base+"/oauth2/") {
+	path, below := strings.CutPrefix(c.Request().URL.Path, m.base+"/")
+	first, _, _ := strings.Cut(path, "/")
+	switch {
+	case below && first == "oauth2" && path != first:
 		return WriteOAuthError(c, fromEcho(err))
+	case m.pages == nil, !below, slices.Contains([]string{"oauth2", "v1", ".well-known", "problems"}, first), c.Request().Header.Get("Sec-Fetch-Mode") != "navigate":
+		return m.WriteProblem(c, err)
 	}
-	return m.WriteProblem(c, err)
+	return m.pages(c, fromEcho(err))
 }
 
 // WriteProblem answers with the problem document of err, whatever err is. A

@@ -90,27 +90,57 @@ func (p Proxies) ClientIP(r *http.Request) string {
 	return at.String()
 }
 
-var errClientCert = errors.New("the Client-Cert header of the proxy is not one RFC 9440 byte sequence")
+var errClientCert = errors.New("the Client-Cert headers of the proxy are not what RFC 9440 says")
 
-// ClientCert is the DER of the client's certificate, nil when it sent none: from
-// the TLS layer, or from the Client-Cert header (RFC 9440) of a configured proxy.
-func (p Proxies) ClientCert(r *http.Request) ([]byte, error) {
-	if values := r.Header["Client-Cert"]; len(values) > 0 && p.trusts(peer(r)) {
-		v := values[0]
-		if len(values) != 1 || len(v) < 3 || v[0] != ':' || v[len(v)-1] != ':' {
+// maxChain bounds what a proxy may pass on.
+const maxChain = 16
+
+// ClientChain is the client's certificates in DER as it showed them, leaf first,
+// nil when it showed none: from the TLS layer, or from the headers Client-Cert and
+// Client-Cert-Chain (RFC 9440) of a configured proxy. The client has proved the
+// leaf's key; nobody has verified more.
+func (p Proxies) ClientChain(r *http.Request) ([][]byte, error) {
+	// The certificate of a proxy is not the one of the client behind it.
+	if p.trusts(peer(r)) {
+		return passedOn(r.Header["Client-Cert"], r.Header["Client-Cert-Chain"])
+	}
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil, nil
+	}
+	chain := make([][]byte, len(r.TLS.PeerCertificates))
+	for i, c := range r.TLS.PeerCertificates {
+		chain[i] = c.Raw
+	}
+	return chain, nil
+}
+
+func passedOn(leaf, above []string) ([][]byte, error) {
+	if len(leaf) == 0 && len(above) == 0 {
+		return nil, nil
+	}
+	if len(leaf) != 1 {
+		return nil, errClientCert
+	}
+	texts := leaf
+	if len(above) > 0 { // a list may be several lines
+		texts = append(texts[:1:1], strings.Split(strings.Join(above, ","), ",")...)
+	}
+	if len(texts) > maxChain {
+		return nil, errClientCert
+	}
+	var chain [][]byte
+	for _, v := range texts {
+		v = strings.Trim(v, " \t")
+		if len(v) < 3 || v[0] != ':' || v[len(v)-1] != ':' {
 			return nil, errClientCert
 		}
 		der, err := base64.StdEncoding.DecodeString(v[1 : len(v)-1])
 		if err != nil {
 			return nil, errClientCert
 		}
-		return der, nil
+		chain = append(chain, der)
 	}
-	// The certificate of a proxy is not the one of the client behind it.
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || p.trusts(peer(r)) {
-		return nil, nil
-	}
-	return r.TLS.PeerCertificates[0].Raw, nil
+	return chain, nil
 }
 
 // X5T is the x5t#S256 of a certificate in DER (RFC 8705 section 3.1), "" for none.

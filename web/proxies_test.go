@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,9 +119,60 @@ func TestRFC_A104_ClientCert(t *testing.T) {
 		if c.header != nil {
 			r.Header["Client-Cert"] = c.header
 		}
-		der, err := trusted.ClientCert(r)
-		if (err != nil) != c.bad || web.X5T(der) != c.want {
+		chain, err := trusted.ClientChain(r)
+		var der []byte
+		if len(chain) > 0 {
+			der = chain[0]
+		}
+		if (err != nil) != c.bad || web.X5T(der) != c.want || len(chain) > 1 {
 			t.Errorf("%s: got %q, %v", name, web.X5T(der), err)
+		}
+	}
+}
+
+// The chain is of one origin: nothing of a stranger's joins the proxy's, and
+// nothing of the proxy's connection the client's.
+func TestRFC_A104_ClientChain(t *testing.T) {
+	t.Parallel()
+	own, leaf, above, top := certificate(t), certificate(t), certificate(t), certificate(t)
+	seq := func(c *x509.Certificate) string { return ":" + base64.StdEncoding.EncodeToString(c.Raw) + ":" }
+	trusted := proxies(t, "10.0.0.0/8")
+	for name, c := range map[string]struct {
+		peer        string
+		cert, chain []string
+		want        []*x509.Certificate
+		bad         bool
+	}{
+		"TLS":                      {"192.0.2.1:1", nil, nil, []*x509.Certificate{own, top}, false},
+		"TLS and a stranger's":     {"192.0.2.1:1", []string{seq(leaf)}, []string{seq(above)}, []*x509.Certificate{own, top}, false},
+		"the proxy's connection":   {"10.0.0.1:1", nil, nil, nil, false},
+		"leaf":                     {"10.0.0.1:1", []string{seq(leaf)}, nil, []*x509.Certificate{leaf}, false},
+		"chain":                    {"10.0.0.1:1", []string{seq(leaf)}, []string{seq(above) + ", " + seq(top)}, []*x509.Certificate{leaf, above, top}, false},
+		"chain in two lines":       {"10.0.0.1:1", []string{seq(leaf)}, []string{seq(above), seq(top)}, []*x509.Certificate{leaf, above, top}, false},
+		"chain without leaf":       {"10.0.0.1:1", nil, []string{seq(above)}, nil, true},
+		"empty chain":              {"10.0.0.1:1", []string{seq(leaf)}, []string{""}, nil, true},
+		"chain with a hole":        {"10.0.0.1:1", []string{seq(leaf)}, []string{seq(above) + ",," + seq(top)}, nil, true},
+		"chain with a parameter":   {"10.0.0.1:1", []string{seq(leaf)}, []string{seq(above) + ";a=1"}, nil, true},
+		"chain that is no base64":  {"10.0.0.1:1", []string{seq(leaf)}, []string{":!:"}, nil, true},
+		"endless chain":            {"10.0.0.1:1", []string{seq(leaf)}, slices.Repeat([]string{seq(above)}, 16), nil, true},
+		"two leaves":               {"10.0.0.1:1", []string{seq(leaf), seq(above)}, nil, nil, true},
+		"two leaves in one header": {"10.0.0.1:1", []string{seq(leaf) + "," + seq(above)}, nil, nil, true},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = c.peer
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{own, top}}
+		if c.cert != nil {
+			r.Header["Client-Cert"] = c.cert
+		}
+		if c.chain != nil {
+			r.Header["Client-Cert-Chain"] = c.chain
+		}
+		var want [][]byte
+		for _, w := range c.want {
+			want = append(want, w.Raw)
+		}
+		if got, err := trusted.ClientChain(r); (err != nil) != c.bad || !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Errorf("%s: got %d certificates, %v", name, len(got), err)
 		}
 	}
 }

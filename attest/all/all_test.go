@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"ebb/attest"
 	"ebb/attest/all"
 	"ebb/attest/enroll"
 	"ebb/attest/jose"
@@ -23,7 +24,11 @@ func (noTickets) Redeem(context.Context, string, string) (enroll.Ticket, error) 
 }
 
 func env() all.Env {
-	return all.Env{Issuer: "https://ebb.example", Tickets: noTickets{}, Keys: jose.KeySet{}.Key}
+	nonces, err := attest.NewNonces(make([]byte, 32))
+	if err != nil {
+		panic(err)
+	}
+	return all.Env{Issuer: "https://ebb.example", Nonces: nonces, Tickets: noTickets{}, Keys: jose.KeySet{}.Key}
 }
 
 func TestOpen(t *testing.T) {
@@ -33,13 +38,40 @@ func TestOpen(t *testing.T) {
 		{"enroll", "enroll", "", ""},
 		{"enroll", "enroll", "{}", ""},
 		{"ci", "oidc", oidcConfig, ""},
-		{"x", "spiffee", "", `there is no kind "spiffee"; the kinds are enroll, oidc`},
+		{"jobs", "oidc", `{"preset":"github-actions","audience":"https://ebb.example","required":{"repository_owner_id":"65"}}`, ""},
+		{"x", "oidc", `{"preset":"github-actions","audience":"https://ebb.example","issuer":"https://i.example"}`, "issuer is pinned by the preset"},
+		{"x", "spiffee", "", `there is no kind "spiffee"; the kinds are aws, ec2, enroll, kubernetes, nitro, oidc, spiffe, tpm, unixpeer`},
 		{"x", "", "", "there is no kind"},
 		{"x", "OIDC", oidcConfig, "there is no kind"},
 		{"x", "enroll", `{"ttl":1}`, "takes none"},
 		{"x", "oidc", "", "needs a config"},
 		{"x", "oidc", "{}", "audience is empty"},
 		{"x", "oidc", strings.Replace(oidcConfig, "{", `{"nope":1,`, 1), "nope"},
+		{"cloud", "aws", `{"accounts":["123456789012"],"regions":["eu-west-1"]}`, ""},
+		{"x", "aws", "", "needs a config"},
+		{"x", "aws", "{}", "accounts is empty"},
+		{"boxes", "ec2", `{"accounts":["123456789012"],"certificates":{"eu-west-1":"/etc/ebb/ec2/eu-west-1.pem"}}`, ""},
+		{"x", "ec2", "", "needs a config"},
+		{"x", "ec2", "{}", "certificates is empty"},
+		{"x", "ec2", `{"regions":["eu-west-1"]}`, "regions"},
+		{"cluster", "kubernetes", `{"mode":"jwks","issuer":"https://i.example","audience":"https://ebb.example","jwks_url":"https://i.example/jwks"}`, ""},
+		{"x", "kubernetes", "", "needs a config"},
+		{"x", "kubernetes", "{}", "audience is empty"},
+		{"x", "kubernetes", `{"kubeconfig":1}`, "kubeconfig"},
+		{"x", "nitro", "", "needs a config"},
+		{"x", "nitro", "{}", "type is neither"},
+		{"x", "nitro", `{"pcr":{}}`, "pcr"},
+		{"x", "nitro", `{"type":"enclave"}`, "pins none of pcr0 and pcr8"},
+		{"enclave", "nitro", `{"type":"enclave","registered_pcrs":true}`, ""},
+		{"boxes", "spiffe", `{"trust_domains":{"sbx.example":{"workload_api":"unix:///run/agent.sock","allow":["/sandbox/*"]}}}`, ""},
+		{"boxes", "spiffe", "", "trust_domains"},
+		{"boxes", "spiffe", "{}", "trust_domains is empty"},
+		{"hosts", "tpm", `{"roots":["/etc/ebb/tpm-roots.pem"],"registered_pcrs":true}`, ""},
+		{"hosts", "tpm", "", "needs a config"},
+		{"hosts", "tpm", "{}", "roots is empty"},
+		{"boxes", "unixpeer", `{"require":["container_id"]}`, ""},
+		{"boxes", "unixpeer", "", "needs a config"},
+		{"boxes", "unixpeer", `{"require":["uid"]}`, "uid alone fits every process"},
 		{"", "oidc", oidcConfig, "name is empty"},
 		{"", "enroll", "", "name and issuer"},
 	} {
@@ -77,18 +109,7 @@ func TestTableIsComplete(t *testing.T) {
 
 func hasAttest(t *testing.T, dir string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, f := range parseDir(t, dir) {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "Attest" {
 				return true
@@ -96,4 +117,64 @@ func hasAttest(t *testing.T, dir string) bool {
 		}
 	}
 	return false
+}
+
+func parseDir(t *testing.T, dir string) []*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// TestBorrowedStaysBorrowed: what a kind borrows, such as its clock, is no member of
+// the configuration file, for all that it is a field of the same struct.
+func TestBorrowedStaysBorrowed(t *testing.T) {
+	t.Parallel()
+	shared := configFields(t, filepath.Join("..", "fetch"))
+	for _, kind := range all.Kinds() {
+		fields := configFields(t, filepath.Join("..", kind))
+		if len(fields) == 0 {
+			t.Errorf("%s has no Config", kind)
+		}
+		for _, field := range slices.Concat(fields, shared) {
+			_, err := all.Open("x", kind, []byte(`{"`+field+`":null}`), env())
+			if err == nil || !strings.Contains(err.Error(), `unknown object member name "`+field+`"`) {
+				t.Errorf("%s: %s: got %v, want that there is no such member", kind, field, err)
+			}
+		}
+	}
+}
+
+// configFields lists the fields of type Config in a folder, as Go names them.
+func configFields(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	for _, f := range parseDir(t, dir) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != "Config" {
+				return true
+			}
+			for _, field := range spec.Type.(*ast.StructType).Fields.List {
+				for _, name := range field.Names {
+					names = append(names, name.Name)
+				}
+			}
+			return false
+		})
+	}
+	return names
 }

@@ -3,13 +3,20 @@ package attesttest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 
 	"ebb/attest"
 )
 
-// hostile makes documents that are not the valid one they start from.
+// hostile makes documents that are not the valid one they start from. A kind that
+// judges the channel alone takes none, and so none of these but the empty ones.
 func hostile(good []byte) map[string][]byte {
+	if len(good) == 0 {
+		out := hostile([]byte("."))
+		maps.DeleteFunc(out, func(_ string, doc []byte) bool { return len(doc) == 0 })
+		return out
+	}
 	half := len(good) / 2
 	out := map[string][]byte{
 		"nil":                nil,

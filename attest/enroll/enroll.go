@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"ebb/attest"
 	"ebb/attest/jose"
 )
@@ -42,8 +40,8 @@ func Decode(raw json.RawMessage) (Config, error) {
 	if len(raw) == 0 {
 		return Config{}, nil
 	}
-	if err := jsonv2.Unmarshal(raw, &struct{}{}, jsonv2.RejectUnknownMembers(true)); err != nil {
-		return Config{}, fmt.Errorf("attest/enroll: configuration: it takes none: %w", err)
+	if _, err := attest.Decode[struct{}]("enroll", raw); err != nil {
+		return Config{}, fmt.Errorf("%w; it takes none", err)
 	}
 	return Config{}, nil
 }
@@ -162,4 +160,9 @@ func checkKey(k attest.Key) error {
 		return errors.New("attest/enroll: the pipeline passed a key that is not the one of its thumbprint")
 	}
 	return nil
+}
+
+// SelectorNames implements attest.Selecting.
+func (a *Attestor) SelectorNames() []string {
+	return []string{"task_id", "sub"}
 }

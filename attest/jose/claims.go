@@ -207,3 +207,15 @@ func validDigest(s string) bool {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	return err == nil && len(b) == sha256.Size && len(s) == 43
 }
+
+// Made is when a token was made, or no later: iat, else nbf; a token without both may
+// be as old as can be, and that is the epoch.
+func (c *Claims) Made() time.Time {
+	switch {
+	case !c.IssuedAt.IsZero():
+		return c.IssuedAt
+	case !c.NotBefore.IsZero():
+		return c.NotBefore
+	}
+	return time.Unix(0, 0)
+}

@@ -225,3 +225,26 @@ func TestLooksLikeJWT(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Check is the profile without the signature: the issuer is going to be asked.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change map[string]any
+		reason jose.Reason
+	}{
+		"whoever signed": {nil, ""},
+		"audience":       {map[string]any{"aud": "other"}, jose.ReasonAudience},
+		"expired":        {map[string]any{"exp": epoch.Add(-time.Hour).Unix()}, jose.ReasonExpired},
+	} {
+		u, err := jose.Parse(forge(t, p256(t), goodHeader, payload(t, tt.change)), jose.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := u.Check(profile(), epoch)
+		e, _ := errors.AsType[*jose.Error](err)
+		if tt.reason == "" && (err != nil || c == nil) || tt.reason != "" && (c != nil || e == nil || e.Reason != tt.reason) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

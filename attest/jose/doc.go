@@ -19,7 +19,6 @@
 //	public.go   the members of a JWK to a Go key and back
 //	jwk.go      JWK and JWK Set, in and out
 //	cache.go    KeyCache: the keys of one issuer, from one pinned place
-//	source.go   that place: a URL or a file
 //	sign.go     the other direction: Sign
 //	errors.go   ErrToken, ErrKeyUnknown, the fixed set of reasons
 //

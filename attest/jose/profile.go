@@ -37,29 +37,41 @@ type Profile struct {
 	Leeway time.Duration
 	// Limits of the gate.
 	Limits Limits
+	// Passed, when set, is told of each check that passed, and what was found: for
+	// whoever explains a verdict.
+	Passed func(check, found string)
+}
+
+func (p *Profile) passed(check, found string) {
+	if p.Passed != nil {
+		p.Passed(check, found)
+	}
 }
 
 // DefaultMaxLifetime applies when Profile.MaxLifetime is zero.
 const DefaultMaxLifetime = 24 * time.Hour
 
-func (p Profile) allows(a Alg) bool {
+func (p *Profile) allows(a Alg) bool {
 	return slices.ContainsFunc(p.Algs, func(b Alg) bool { return a.canonical() == b.canonical() })
 }
 
 // check is everything about a token that needs no key. It runs before the
 // signature, because it is cheaper.
-func (p Profile) check(c *Claims, now time.Time) error {
+func (p *Profile) check(c *Claims, now time.Time) error {
 	h := c.Header
 	if !p.allows(h.Alg) {
 		return refuse(ReasonAlgorithm, "the signature algorithm of the token is not accepted here")
 	}
+	p.passed("algorithm", string(h.Alg))
 	typed := slices.ContainsFunc(p.Types, func(t string) bool { return h.Type == normalType(t) && h.Type != "" })
 	if !typed && !(h.Type == "" && p.AllowNoType) {
 		return refuse(ReasonType, "this type of token is not accepted here")
 	}
+	p.passed("type", h.Type)
 	if !p.AnyIssuer && (p.Issuer == "" || c.Issuer != p.Issuer) {
 		return refuse(ReasonIssuer, "the issuer of the token is not the expected one")
 	}
+	p.passed("issuer", c.Issuer)
 	if !p.AnyAudience {
 		if p.Audience == "" || !slices.Contains(c.Audience, p.Audience) {
 			return refuse(ReasonAudience, "the token is meant for another audience")
@@ -68,10 +80,17 @@ func (p Profile) check(c *Claims, now time.Time) error {
 			return refuse(ReasonAudience, "the token has more than one audience")
 		}
 	}
-	return p.checkTime(c, now)
+	p.passed("audience", p.Audience)
+	if err := p.checkTime(c, now); err != nil {
+		return err
+	}
+	if p.Passed != nil {
+		p.Passed("time", c.Expiry.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
-func (p Profile) checkTime(c *Claims, now time.Time) error {
+func (p *Profile) checkTime(c *Claims, now time.Time) error {
 	leeway := max(p.Leeway, 0)
 	if c.Expiry.IsZero() && !p.NoExp {
 		return refuse(ReasonExpired, "the token has no expiry")

@@ -14,11 +14,16 @@ import (
 // path is the names that lead to a claim, outermost first.
 type path []string
 
+// shape is how a subject is made of segments between slashes: the words that are
+// there, and names in angle brackets for what becomes a selector. "" is any.
+type shape string
+
 const maxText = 2048
 
 var (
 	errAbsent   = errors.New("the claim is absent")
 	errNoText   = errors.New("the claim is not a text, a boolean or an integer")
+	errShape    = errors.New("the subject is not of the platform's form")
 	errNotPlain = errors.New("the claim has control characters or is too long")
 )
 
@@ -78,4 +83,34 @@ func (p path) text(c *jose.Claims) (string, error) {
 		return string(v), nil
 	}
 	return "", errNoText
+}
+
+// names are those in angle brackets.
+func (s shape) names() []string {
+	var names []string
+	for segment := range strings.SplitSeq(string(s), "/") {
+		if name, found := strings.CutPrefix(segment, "<"); found {
+			names = append(names, strings.TrimSuffix(name, ">"))
+		}
+	}
+	return names
+}
+
+// read adds what the names of the shape stand for in the subject to out.
+func (s shape) read(subject string, out map[string]string) error {
+	want, got := strings.Split(string(s), "/"), strings.Split(subject, "/")
+	if len(want) != len(got) {
+		return errShape
+	}
+	for i, segment := range want {
+		name, named := strings.CutPrefix(segment, "<")
+		switch {
+		case !named && got[i] == segment:
+		case named && got[i] != "":
+			out[strings.TrimSuffix(name, ">")] = got[i]
+		default:
+			return errShape
+		}
+	}
+	return nil
 }

@@ -5,51 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"ebb/attest"
+	"ebb/attest/fetch"
 	"ebb/attest/jose"
 )
 
 // Config configures one issuer.
 type Config struct {
 	// Name of the instance. Required.
-	Name string
+	Name string `json:"-"`
 	// Issuer is the exact iss. Required.
-	Issuer string
+	Issuer string `json:"issuer"`
 	// Audience that tokens must be meant for: ebb. Required.
-	Audience string
+	Audience string `json:"audience"`
 	// JWKS is a key set in place; JWKSFile and JWKSURL say where one is. Exactly
 	// one is required. A URL is https, or http on a loopback address.
-	JWKS     []byte
-	JWKSFile string
-	JWKSURL  string
+	JWKS     json.RawMessage `json:"jwks"`
+	JWKSFile string          `json:"jwks_file"`
+	JWKSURL  string          `json:"jwks_url"`
 	// Algs accepted. Default RS256, ES256, EdDSA.
-	Algs []jose.Alg
+	Algs []jose.Alg `json:"algs"`
 	// Types accepted in typ. Default: JWT or none. Types of other documents, such
 	// as at+jwt, are refused here.
-	Types []string
+	Types []string `json:"types"`
 	// Required maps claim paths to the texts of which the claim must be one.
-	Required map[string][]string
+	Required map[string][]string `json:"-"`
 	// Selectors maps selector names to claim paths. See the package comment.
-	Selectors map[string]string
+	Selectors map[string]string `json:"selectors"`
 	// Subject is the path of the claim that becomes Identity.Subject. Default sub.
-	Subject string
+	Subject string `json:"subject"`
+	// Present are paths of claims that must be there with any text but the empty one.
+	Present []string `json:"-"`
+	// AudienceSole refuses a token that is for somebody else besides.
+	AudienceSole bool `json:"-"`
+	// Class of the identities. Default attest.ClassSigned; attest.ClassBearer for
+	// tokens that whoever was shown one can show again.
+	Class attest.Class `json:"-"`
 	// MaxLifetime of a token, default 24 h.
-	MaxLifetime time.Duration
-	// Leeway for clocks. Default 0; 30 s is usual; at most 5 m.
-	Leeway time.Duration
+	MaxLifetime time.Duration `json:"max_lifetime"`
+	// Leeway for clocks. Default 0, with a preset 30 s, which is usual; at most 5 m.
+	Leeway *time.Duration `json:"leeway"`
 
-	// HTTPClient is borrowed for its transport; nil: one of its own.
-	HTTPClient *http.Client
+	// Fetch says how JWKSURL may be asked.
+	Fetch fetch.Config `json:",embed"`
 	// Now is the clock, nil = time.Now. Logger: nil = discard.
-	Now    func() time.Time
-	Logger *slog.Logger
+	Now    func() time.Time `json:"-"`
+	Logger *slog.Logger     `json:"-"`
+
+	shape  shape                     // of the subject, from a preset
+	unique [][]string                // selectors that together name one sandbox, from a preset
+	shared map[string]*regexp.Regexp // values of them that do not, from a preset
 }
 
 // Documents with a type of their own must not pass for workload tokens
@@ -94,7 +107,10 @@ func (c *Config) check() error {
 			bad("types: %q is another kind of document", t)
 		}
 	}
-	if c.Leeway < 0 || c.Leeway > maxLeeway {
+	if c.Leeway == nil {
+		c.Leeway = new(time.Duration)
+	}
+	if *c.Leeway < 0 || *c.Leeway > maxLeeway {
 		bad("leeway is not between 0 and %s; 30s is usual", maxLeeway)
 	}
 	if c.MaxLifetime < 0 {
@@ -102,6 +118,12 @@ func (c *Config) check() error {
 	}
 	if c.Subject == "" {
 		c.Subject = "sub"
+	}
+	if c.Class == "" {
+		c.Class = attest.ClassSigned
+	}
+	if c.Class != attest.ClassSigned && c.Class != attest.ClassBearer {
+		bad("class %q is not what a token can be", c.Class)
 	}
 	c.checkPaths(bad)
 	if len(errs) > 0 {
@@ -113,6 +135,11 @@ func (c *Config) check() error {
 func (c *Config) checkPaths(bad func(string, ...any)) {
 	if _, err := parsePath(c.Subject); err != nil {
 		bad("subject: %w", err)
+	}
+	for _, path := range c.Present {
+		if _, err := parsePath(path); err != nil {
+			bad("present: %w", err)
+		}
 	}
 	for path, values := range c.Required {
 		if _, err := parsePath(path); err != nil {
@@ -135,20 +162,16 @@ func (c *Config) checkPaths(bad func(string, ...any)) {
 	}
 }
 
-// fileConfig is Config as the configuration file spells it.
+// fileConfig is what the configuration file may say: Config, or a preset with what
+// narrows it.
 type fileConfig struct {
-	Issuer      string            `json:"issuer"`
-	Audience    string            `json:"audience"`
-	JWKS        json.RawMessage   `json:"jwks"`
-	JWKSFile    string            `json:"jwks_file"`
-	JWKSURL     string            `json:"jwks_url"`
-	Algs        []jose.Alg        `json:"algs"`
-	Types       []string          `json:"types"`
-	Required    map[string]anyOf  `json:"required"`
-	Selectors   map[string]string `json:"selectors"`
-	Subject     string            `json:"subject"`
-	MaxLifetime string            `json:"max_lifetime"`
-	Leeway      string            `json:"leeway"`
+	Config
+	Required map[string]anyOf `json:"required"`
+
+	Preset       string            `json:"preset"`
+	Parameters   map[string]string `json:"parameters"`
+	Allow        []string          `json:"allow"`
+	AcceptBearer bool              `json:"accept_bearer"`
 }
 
 // anyOf is one text or a list of them.
@@ -169,32 +192,25 @@ func (a *anyOf) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Decode reads the part of the configuration file that belongs to one instance:
-// issuer, audience, jwks | jwks_file | jwks_url, algs, types, required,
-// selectors, subject, max_lifetime and leeway ("30s"). Unknown members are an
-// error. The caller sets Name and what is borrowed.
+// Decode reads the part of the configuration file that belongs to one instance: the
+// members of Config, or preset, with parameters, allow, accept_bearer and what of the
+// former may narrow it. The caller sets Name and what is borrowed.
 func Decode(raw json.RawMessage) (Config, error) {
-	var f fileConfig
-	if err := jsonv2.Unmarshal(raw, &f, jsonv2.RejectUnknownMembers(true)); err != nil {
-		return Config{}, fmt.Errorf("attest/oidc: configuration: %w", err)
+	f, err := attest.Decode[fileConfig]("oidc", raw)
+	if err != nil {
+		return Config{}, err
 	}
-	c := Config{Issuer: f.Issuer, Audience: f.Audience, JWKS: f.JWKS, JWKSFile: f.JWKSFile, JWKSURL: f.JWKSURL,
-		Algs: f.Algs, Types: f.Types, Selectors: f.Selectors, Subject: f.Subject, Required: map[string][]string{}}
+	c := f.Config
+	c.Required = map[string][]string{}
 	for path, values := range f.Required {
 		c.Required[path] = values
 	}
-	for _, d := range []struct {
-		name, text string
-		to         *time.Duration
-	}{{"max_lifetime", f.MaxLifetime, &c.MaxLifetime}, {"leeway", f.Leeway, &c.Leeway}} {
-		if d.text == "" {
-			continue
+	if f.Preset != "" {
+		if err := f.expand(&c); err != nil {
+			return Config{}, err
 		}
-		v, err := time.ParseDuration(d.text)
-		if err != nil {
-			return Config{}, fmt.Errorf("attest/oidc: configuration: %s: %w; write it like 30s or 1h", d.name, err)
-		}
-		*d.to = v
+	} else if len(f.Parameters) > 0 || len(f.Allow) > 0 || f.AcceptBearer {
+		return Config{}, errors.New("attest/oidc: configuration: parameters, allow and accept_bearer are for presets; name one with preset")
 	}
 	return c, nil
 }

@@ -3,7 +3,11 @@
 //
 //	config.go  Config, and Decode for the configuration file
 //	oidc.go    Attestor: Verify with the profile of the issuer, then its claims
-//	claims.go  reading one claim by path, as text
+//	claims.go  reading one claim by path, as text; the shape of a subject
+//	preset.go  what a preset is; presets_ci.go, presets_sandbox.go and
+//	           presets_cloud.go are the presets, as data
+//	expand.go  a preset and the configuration that narrows it become a Config
+//	register.go CheckRegistration: which selectors name one sandbox
 //
 // The keys come from one place that configuration pins (jose.KeyCache): no
 // discovery, no redirect, and no claim or header of a token ever leads to a
@@ -18,6 +22,16 @@
 // booleans and integers become text; an array, an object, a fraction or null at
 // a mapped path is rejected, because there is no one way to compare it. The
 // selector sub is always there.
+//
+// # Presets
+//
+// A preset pins what is known of a platform: issuer, place of the keys,
+// algorithms, audiences that are made for others, lifetimes, claims that must be
+// there and which of their values are not dangerous. Configuration names what is
+// its own, such as a team, and may narrow the rest. What widens it has a name in
+// allow. A preset demands the ids of owners, so that a registration that is too
+// wide leads no further than to them, and refuses registrations that no claim
+// narrows to one job, machine or sandbox.
 //
 // # Replay
 //

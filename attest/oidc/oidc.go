@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,32 @@ type Attestor struct {
 	profile   jose.Profile
 	key       func(context.Context, jose.Header) (jose.Key, error)
 	subject   path
-	required  map[string]path // by the path's text
-	selectors map[string]path // by selector name
+	present   []named
+	required  []named
+	selectors []named
+}
+
+// named is a claim, what the configuration calls it, and what a trace says of it.
+type named struct {
+	name, step string
+	path       path
+}
+
+func nameAll(what string, paths map[string]string) []named {
+	var out []named
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		p, _ := parsePath(paths[name]) // check has parsed it before
+		out = append(out, named{name, what + " " + name, p})
+	}
+	return out
+}
+
+func same(names []string) map[string]string {
+	out := map[string]string{}
+	for _, name := range names {
+		out[name] = name
+	}
+	return out
 }
 
 var _ attest.Attestor = (*Attestor)(nil)
@@ -33,20 +58,16 @@ func New(c Config) (*Attestor, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	a := &Attestor{cfg: c, required: map[string]path{}, selectors: map[string]path{}}
+	a := &Attestor{
+		cfg: c, present: nameAll("present", same(c.Present)), required: nameAll("required", same(slices.Collect(maps.Keys(c.Required)))),
+		selectors: nameAll("selector", c.Selectors),
+	}
 	a.profile = jose.Profile{Types: c.Types, AllowNoType: len(c.Types) == 0, Algs: c.Algs, Issuer: c.Issuer,
-		Audience: c.Audience, MaxLifetime: c.MaxLifetime, Leeway: c.Leeway}
+		Audience: c.Audience, AudienceSole: c.AudienceSole, MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway}
 	if len(c.Types) == 0 {
 		a.profile.Types = []string{"jwt"}
 	}
-	// check has parsed these before.
-	a.subject, _ = parsePath(c.Subject)
-	for p := range c.Required {
-		a.required[p], _ = parsePath(p)
-	}
-	for name, p := range c.Selectors {
-		a.selectors[name], _ = parsePath(p)
-	}
+	a.subject, _ = parsePath(c.Subject) // check has parsed it before
 	if err := a.loadKeys(); err != nil {
 		return nil, fmt.Errorf("attest/oidc %q: %w", c.Name, err)
 	}
@@ -63,7 +84,7 @@ func (a *Attestor) loadKeys() error {
 		return err
 	}
 	cache, err := jose.NewKeyCache(jose.CacheConfig{URL: a.cfg.JWKSURL, File: a.cfg.JWKSFile,
-		HTTPClient: a.cfg.HTTPClient, Now: a.cfg.Now, Logger: a.cfg.Logger})
+		Fetch: a.cfg.Fetch, Now: a.cfg.Now, Logger: a.cfg.Logger})
 	if err != nil {
 		return err
 	}
@@ -77,7 +98,9 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 		return attest.Identity{}, fmt.Errorf("attest/oidc %q: %w", a.cfg.Name, err)
 	}
 	keys := func(h jose.Header) (jose.Key, error) { return a.key(ctx, h) }
-	c, err := jose.Verify(string(e.Document), a.profile, keys, a.cfg.Now())
+	profile := a.profile
+	profile.Passed = func(check, found string) { attest.Passed(ctx, check, found) }
+	c, err := jose.Verify(string(e.Document), profile, keys, a.cfg.Now())
 	if err != nil {
 		return attest.Identity{}, a.failure(err)
 	}
@@ -91,44 +114,65 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 		return attest.Identity{}, attest.Reject(attest.ReasonKeyBinding, "the token is bound to another client certificate", nil)
 	}
 	id := attest.Identity{
-		Attestor: a.cfg.Name, Class: attest.ClassSigned, NotAfter: c.Expiry, Key: jkt,
-		ReplayID: a.cfg.Name + ":" + c.Digest(), ReplayUntil: c.Expiry.Add(a.cfg.Leeway),
+		Attestor: a.cfg.Name, Class: a.cfg.Class, NotAfter: c.Expiry, MadeAt: c.Made(), Key: jkt,
+		ReplayID: "jwt:" + c.Digest(), ReplayUntil: c.Expiry.Add(*a.cfg.Leeway),
 	}
 	if id.Subject, err = a.subject.text(c); err != nil || id.Subject == "" {
 		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the token does not name its subject", err)
 	}
-	if err := a.checkRequired(c); err != nil {
+	attest.Passed(ctx, "subject", id.Subject)
+	if err := a.checkClaims(ctx, c); err != nil {
 		return attest.Identity{}, err
 	}
-	id.Selectors, err = a.selectorsOf(c, id.Subject)
-	return id, err
+	id.Selectors, err = a.selectorsOf(ctx, c, id.Subject)
+	if err != nil {
+		return attest.Identity{}, err
+	}
+	return id, nil
 }
 
-func (a *Attestor) checkRequired(c *jose.Claims) error {
-	for _, name := range slices.Sorted(maps.Keys(a.required)) {
-		got, err := a.required[name].text(c)
-		if err == nil && !slices.Contains(a.cfg.Required[name], got) {
+// checkClaims is about what must be in the token.
+func (a *Attestor) checkClaims(ctx context.Context, c *jose.Claims) error {
+	for _, n := range a.present {
+		got, err := n.path.text(c)
+		if err != nil || got == "" {
+			return attest.Reject(attest.ReasonClaims, "the token lacks a claim or value that is required of it", fmt.Errorf("%s: %w", n.name, cmp.Or(err, errAbsent)))
+		}
+		attest.Passed(ctx, n.step, got)
+	}
+	for _, n := range a.required {
+		got, err := n.path.text(c)
+		if err == nil && !slices.Contains(a.cfg.Required[n.name], got) {
 			err = errors.New("the claim has another value")
 		}
 		if err != nil {
-			return attest.Reject(attest.ReasonClaims, "the token lacks a claim or value that is required of it", fmt.Errorf("%s: %w", name, err))
+			return attest.Reject(attest.ReasonClaims, "the token lacks a claim or value that is required of it", fmt.Errorf("%s: %w", n.name, err))
 		}
+		attest.Passed(ctx, n.step, got)
 	}
 	return nil
 }
 
 // selectorsOf leaves out claims that are absent: then nothing matches them.
-func (a *Attestor) selectorsOf(c *jose.Claims, subject string) (map[string]string, error) {
-	out := map[string]string{"sub": subject}
-	for _, name := range slices.Sorted(maps.Keys(a.selectors)) {
-		got, err := a.selectors[name].text(c)
+func (a *Attestor) selectorsOf(ctx context.Context, c *jose.Claims, subject string) (map[string]string, error) {
+	out := make(map[string]string, 1+len(a.selectors))
+	out["sub"] = subject
+	for _, n := range a.selectors {
+		got, err := n.path.text(c)
 		switch {
 		case errors.Is(err, errAbsent):
 		case err != nil:
-			return nil, attest.Reject(attest.ReasonClaims, "a claim of the token cannot be compared", fmt.Errorf("selector %s: %w", name, err))
+			return nil, attest.Reject(attest.ReasonClaims, "a claim of the token cannot be compared", fmt.Errorf("selector %s: %w", n.name, err))
 		default:
-			out[name] = got
+			out[n.name] = got
+			attest.Passed(ctx, n.step, got)
 		}
+	}
+	if a.cfg.shape == "" {
+		return out, nil
+	}
+	if err := a.cfg.shape.read(subject, out); err != nil {
+		return nil, attest.Reject(attest.ReasonClaims, "the subject of the token is not one that is accepted", err)
 	}
 	return out, nil
 }

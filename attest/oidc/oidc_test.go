@@ -46,10 +46,12 @@ func (f fixture) new(t *testing.T, c oidc.Config) *oidc.Attestor {
 	return a
 }
 
-func (f fixture) token(change attesttest.Claims) string {
+func (f fixture) token(change attesttest.Claims) string { return f.tokenWith(nil, change) }
+
+func (f fixture) tokenWith(header, change attesttest.Claims) string {
 	c := attesttest.Claims{"aud": aud, "repository": "org/repo"}
 	maps.Copy(c, change)
-	return f.issuer.Token(c)
+	return f.issuer.TokenWith(header, c)
 }
 
 func evidence(t testing.TB, token string) attest.Evidence {
@@ -59,14 +61,10 @@ func evidence(t testing.TB, token string) attest.Evidence {
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	with := func(change attesttest.Claims) func(*testing.T) attest.Evidence {
-		return func(t *testing.T) attest.Evidence { return evidence(t, f.token(change)) }
-	}
-	header := func(h attesttest.Claims) func(*testing.T) attest.Evidence {
-		return func(t *testing.T) attest.Evidence {
-			return evidence(t, f.issuer.TokenWith(h, attesttest.Claims{"aud": aud, "repository": "org/repo"}))
-		}
-	}
+	tokens := attesttest.Tokens(func(t *testing.T, header, claims attesttest.Claims) attest.Evidence {
+		return evidence(t, f.tokenWith(header, claims))
+	})
+	with := tokens.With
 	now := f.clock.Now()
 	c := f.config()
 	c.Required = map[string][]string{"repository": {"org/other", "org/repo"}}
@@ -74,9 +72,8 @@ func TestSuite(t *testing.T) {
 		Attestor: f.new(t, c),
 		Clock:    f.clock,
 		Good:     with(nil),
-		Bad: map[string]func(*testing.T) attest.Evidence{
+		Bad: tokens.Bad(map[string]func(*testing.T) attest.Evidence{
 			"wrong audience":         with(attesttest.Claims{"aud": aud + "/"}),
-			"no audience":            with(attesttest.Claims{"aud": nil}),
 			"wrong issuer":           with(attesttest.Claims{"iss": f.issuer.URL + "/"}),
 			"wrong key":              func(t *testing.T) attest.Evidence { return evidence(t, foreign(t, f, "key-1")) },
 			"unknown kid":            func(t *testing.T) attest.Evidence { return evidence(t, foreign(t, f, "key-99")) },
@@ -94,16 +91,9 @@ func TestSuite(t *testing.T) {
 			"bound to two keys":      with(attesttest.Claims{"cnf": map[string]string{"jkt": "x", "x5t#S256": "y"}}),
 			"bound to a certificate": with(attesttest.Claims{"cnf": map[string]string{"x5t#S256": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}),
 			"bound to a jwk":         with(attesttest.Claims{"cnf": map[string]any{"jwk": map[string]any{}}}),
-			"H16 at+jwt":             header(attesttest.Claims{"typ": "at+jwt"}),
-			"H16 dpop+jwt":           header(attesttest.Claims{"typ": "dpop+jwt"}),
-			"H16 ebb-task+jwt":       header(attesttest.Claims{"typ": "ebb-task+jwt"}),
-			"H8 crit":                header(attesttest.Claims{"crit": []string{"x"}, "x": 1}),
-			"H1 none":                header(attesttest.Claims{"alg": "none"}),
-			"H2 HS256":               header(attesttest.Claims{"alg": "HS256"}),
-			"alg of another key":     header(attesttest.Claims{"alg": "RS256"}),
 			"H24 bidi":               with(attesttest.Claims{"sub": "a\u202eb"}),
 			"H24 newline in claim":   with(attesttest.Claims{"repository": "org/repo\n"}),
-		},
+		}),
 		Down: func(t *testing.T) (attest.Attestor, attest.Evidence) {
 			down := attesttest.NewIssuer(t, f.clock)
 			down.Answer(http.StatusInternalServerError)
@@ -112,14 +102,7 @@ func TestSuite(t *testing.T) {
 			return f.new(t, c), evidence(t, down.Token(attesttest.Claims{"aud": aud}))
 		},
 		Lures: func(t *testing.T, url string) []attest.Evidence {
-			var out []attest.Evidence
-			for _, name := range []string{"jku", "x5u", "kid", "iss", "typ"} {
-				out = append(out, header(attesttest.Claims{name: url})(t))
-			}
-			for _, name := range []string{"iss", "jwks_uri", "aud", "sub", "picture", "repository"} {
-				out = append(out, with(attesttest.Claims{name: url})(t))
-			}
-			return append(out, with(attesttest.Claims{"_claim_sources": map[string]any{"src1": map[string]string{"endpoint": url}}})(t))
+			return append(tokens.Lures(t, url, "picture", "repository"), with(attesttest.Claims{"_claim_sources": map[string]any{"src1": map[string]string{"endpoint": url}}})(t))
 		},
 	})
 }
@@ -141,7 +124,7 @@ func TestIdentity(t *testing.T) {
 	f := newFixture(t)
 	c := f.config()
 	c.Selectors = map[string]string{"repo": "repository", "ns": "/kubernetes.io/namespace", "runner": "job.runner", "n": "run", "pr": "fork", "gone": "gone.deep", "deep": "repository.x"}
-	c.Leeway = 10 * time.Second
+	c.Leeway = new(10 * time.Second)
 	e := evidence(t, f.token(attesttest.Claims{
 		"kubernetes.io": map[string]any{"namespace": "team-a"}, "job": map[string]any{"runner": "linux"}, "run": 42, "fork": false,
 		"cnf": map[string]string{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"},
@@ -223,7 +206,7 @@ func TestConfigProblems(t *testing.T) {
 		"algs: \"HS256\"":                     func(c *oidc.Config) { c.Algs = []jose.Alg{"HS256"} },
 		"types: \"at+jwt\"":                   func(c *oidc.Config) { c.Types = []string{"at+jwt"} },
 		"types: \"application/AT+JWT\"":       func(c *oidc.Config) { c.Types = []string{"application/AT+JWT"} },
-		"leeway is not between":               func(c *oidc.Config) { c.Leeway = time.Hour },
+		"leeway is not between":               func(c *oidc.Config) { c.Leeway = new(time.Hour) },
 		"max_lifetime is negative":            func(c *oidc.Config) { c.MaxLifetime = -1 },
 		"required \"x\": name the values":     func(c *oidc.Config) { c.Required = map[string][]string{"x": nil} },
 		"required \"y\": name the values":     func(c *oidc.Config) { c.Required = map[string][]string{"y": {""}} },
@@ -253,7 +236,7 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Required["sub"]) != 1 || len(c.Required["ref"]) != 2 || c.MaxLifetime != time.Hour || c.Leeway != 30*time.Second || c.Algs[0] != jose.RS256 || c.JWKSURL != "https://i.example/k" {
+	if len(c.Required["sub"]) != 1 || len(c.Required["ref"]) != 2 || c.MaxLifetime != time.Hour || *c.Leeway != 30*time.Second || c.Algs[0] != jose.RS256 || c.JWKSURL != "https://i.example/k" {
 		t.Errorf("got %+v", c)
 	}
 	for name, raw := range map[string]string{

@@ -60,6 +60,9 @@ func (u Untrusted) Raw() string {
 // Empty reports whether there is no text.
 func (u Untrusted) Empty() bool { return u.p == nil }
 
+// Len is how many code points it has; a byte that is not UTF-8 counts as one.
+func (u Untrusted) Len() int { return utf8.RuneCountInString(u.Raw()) }
+
 // Hash is the lower-case hex SHA-256 of the raw bytes.
 func (u Untrusted) Hash() string {
 	sum := sha256.Sum256([]byte(u.Raw()))

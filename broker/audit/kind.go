@@ -16,6 +16,14 @@ const (
 	PrincipalAuthenticated = "principal.authenticated" // an operator, runner, approver ... got a token
 	PrincipalRefused       = "principal.refused"       // it did not
 
+	SessionBegan = "session.began" // a person signed in to the console
+	SessionEnded = "session.ended" // and out, in one or more browsers
+
+	PasskeyAdded   = "passkey.added"   // a person has another passkey
+	PasskeyRemoved = "passkey.removed" // and has one no more
+
+	RecordExported = "record.exported" // a person took a list out as a file: with which filter, and how much of it
+
 	TaskOpened    = "task.opened"
 	TaskTicket    = "task.ticket"    // an enrolment ticket was issued
 	TaskTainted   = "task.tainted"   // it has read what others can write
@@ -23,11 +31,13 @@ const (
 	TaskResumed   = "task.resumed"   //
 	TaskDelegated = "task.delegated" // its sandbox gave a part of it to another one, in a task of its own
 	TaskClosed    = "task.closed"    // every token of it is dead
-	TaskViolation = "task.violation" // only an attacker or a bug does this
 
 	SandboxEnrolled = "sandbox.enrolled" // its evidence was accepted
 	SandboxRejected = "sandbox.rejected" // its evidence was refused
 	SandboxToken    = "sandbox.token"    // it got a task token
+	SandboxAttested = "sandbox.attested" // it showed fresh evidence with a request; where a lapse ends its task
+	SandboxHeld     = "sandbox.held"     // it holds a control connection, whose end is its own
+	SandboxDied     = "sandbox.died"     // its attestor saw its end, or its control connection did
 
 	RequestCreated   = "request.created"   // a person was asked
 	RequestRepeated  = "request.repeated"  // the same was asked again while it waited; once for each request
@@ -67,12 +77,15 @@ func Kinds() []string {
 		LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,
 		OrphanRevoked,
+		PasskeyAdded, PasskeyRemoved,
 		PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,
+		RecordExported,
 		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
-		SandboxEnrolled, SandboxRejected, SandboxToken,
+		SandboxAttested, SandboxDied, SandboxEnrolled, SandboxHeld, SandboxRejected, SandboxToken,
 		SecretRemoved, SecretStored,
-		TaskClosed, TaskDelegated, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket, TaskViolation,
+		SessionBegan, SessionEnded,
+		TaskClosed, TaskDelegated, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket,
 		TokenAsk, TokenDenied, TokenLimited, TokenReplayed,
 	}
 }

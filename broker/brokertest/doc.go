@@ -3,9 +3,9 @@
 //
 //	env.go      New: stores, keys, attestors, providers, principals
 //	sandbox.go  a sandbox with a key of its own, and what it sends
-//	upstream.go a third party over HTTP with a state of its own, which fails as it is told
+//	upstream.go a third party over HTTP with a state of its own, which fails as it is
+//	            told; upstream_serve.go its answers
 //	driver.go   Party: a driver for it
 //	sealing.go  sealing keys for handles
-//	redis.go    a redis-server to be killed
 //	canary.go   Hides: a secret in whatever form it leaks
 package brokertest

@@ -75,6 +75,9 @@ func (d *driver) Check(s scopes.Set) error {
 	return nil
 }
 
+// Describe implements provider.Describer.
+func (d *driver) Describe(s scopes.Scope) (provider.Effect, error) { return provider.ByAction(s), nil }
+
 func (d *driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	name := provider.Name(g.Instance, g.LeaseID)
 	if name == "" || g.Scopes.Empty() || !g.ExpiresAt.After(g.IssuedAt) {
@@ -129,7 +132,10 @@ func (d *driver) Revoke(ctx context.Context, t provider.Target) error {
 
 // Probe implements provider.Prober.
 func (p prober) Probe(ctx context.Context, t provider.Target) (bool, error) {
-	in, _ := p.d.which(t)
+	in, known := p.d.which(t)
+	if !known {
+		return false, errors.ErrUnsupported
+	}
 	out, err := p.d.call(ctx, OpProbe, in)
 	return out.Alive, err
 }

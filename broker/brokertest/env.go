@@ -47,12 +47,14 @@ type Config struct {
 	Desk      broker.Desk
 	Policies  map[string][]byte // Cedar files; nil = the starter policy
 	Attestors map[string]attest.Attestor
+	Liveness  map[string]broker.Liveness
+	Headers   map[string]string          // evidence headers, by the attestor's name
 	Providers map[string]broker.Provider // besides orders and mail
 	Sealer    broker.Sealer              // nil = a key of its own
-	Limits    broker.Limits
-	Logger    *slog.Logger // nil = silent
-	Issuer    string       // "" = Issuer
-	Nonces    bool         // nonce mode
+	Limits    broker.Limits              // HighRiskQuorum: 0 = 1
+	Logger    *slog.Logger               // nil = silent
+	Issuer    string                     // "" = Issuer
+	Nonces    bool                       // nonce mode
 	Start     time.Time
 	Run       bool // run the janitor too
 	RealTime  bool // the clock is the machine's
@@ -133,6 +135,9 @@ func New(t testing.TB, c Config) *Env {
 		e.Store = OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), e.Clock.Now)
 		c.Journal, c.Desk = e.Store, e.Store
 	}
+	if c.Limits.HighRiskQuorum == 0 {
+		c.Limits.HighRiskQuorum = 1 // tests say what they want of it
+	}
 	e.Config = e.config(t, c)
 	b, err := broker.New(t.Context(), e.Config)
 	if err != nil {
@@ -194,7 +199,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 	attestors := map[string]attest.Attestor{"enroll": enr}
 	maps.Copy(attestors, c.Attestors)
 	cfg := broker.Config{
-		Issuer: e.Issuer, Ledger: c.Ledger, Journal: c.Journal, Desk: c.Desk, Policy: policy.NewLive(set), Attestors: attestors,
+		Issuer: e.Issuer, Ledger: c.Ledger, Journal: c.Journal, Desk: c.Desk, Policy: policy.NewLive(set), Attestors: attestors, Liveness: c.Liveness, EvidenceHeaders: c.Headers,
 		Providers: map[string]broker.Provider{
 			"orders": {Driver: driver, Kind: "jwt", Resource: Orders},
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},

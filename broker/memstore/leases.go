@@ -27,8 +27,8 @@ func (t *task) forgetLease(id string) {
 }
 
 // PutLease implements broker.LeaseTable. The task's state is judged first, then
-// the lease's own end, then whether it is known, then the limit.
-func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limit int, refill bool) error {
+// the lease's own end, then whether it is known, then the limits.
+func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limits broker.LeaseLimits, refill bool) error {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return err
@@ -49,10 +49,13 @@ func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limit int, ref
 	if _, known := t.leases[l.ID]; known {
 		return nil
 	}
-	if limit > 0 && t.count(now).Live >= limit {
-		return fmt.Errorf("task %s has %d live leases: %w", l.TaskID, limit, broker.ErrCap)
+	if limits.Task > 0 && t.count(now).Live >= limits.Task {
+		return fmt.Errorf("task %s has %d live leases: %w", l.TaskID, limits.Task, broker.ErrCap)
 	}
 	exp := l.ExpiresAt.UnixMilli()
+	if exp > now && !s.take(t, limits.Owner, now) {
+		return fmt.Errorf("the owner of task %s has %d live leases: %w", l.TaskID, limits.Owner, broker.ErrOwnerCap)
+	}
 	if t.leases == nil {
 		t.leases = map[string]int64{}
 	}

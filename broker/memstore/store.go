@@ -47,6 +47,7 @@ type Store struct {
 	closed bool
 	marked bool
 	tasks  map[string]*task
+	owners map[ownerKey]*owner
 	due    dueIndex
 	feed   feed
 	claims map[string]claim
@@ -74,6 +75,7 @@ func New(c Config) *Store {
 		clock:      c.Now,
 		maxEntries: c.MaxEntries,
 		tasks:      map[string]*task{},
+		owners:     map[ownerKey]*owner{},
 		due:        newDueIndex(),
 		feed:       newFeed(),
 		claims:     map[string]claim{},

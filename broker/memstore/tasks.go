@@ -21,6 +21,7 @@ type task struct {
 	leases   map[string]int64 // id -> expiry; nil once closed
 	expiries []int64          // of leases, sorted: counting is a binary search
 	ended    map[string]int64 // tombstones: id -> expiry
+	owner    *owner           // where its leases count, from the first on; nil once closed
 }
 
 // rank orders states: a task put again never goes down.
@@ -98,6 +99,7 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 func (s *Store) close(id string, t *task, at int64) {
 	t.counts = t.count(at)
 	t.leases, t.expiries = nil, nil
+	s.release(t)
 	s.due.drop(id)
 	s.expiry.add(t.keep, item{ofTask, id, ""})
 	s.feed.publish(broker.Event{TaskID: id, At: instant(at), Until: instant(t.keep)})

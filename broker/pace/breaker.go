@@ -49,27 +49,35 @@ func (b *Breaker) state(now time.Time) State {
 // Probing reports whether the next call is the one that decides.
 func (b *Breaker) Probing(now time.Time) bool { return b.State(now) == HalfOpen }
 
-// Try asks for one call. When it is granted, Done must follow, or Cancel.
-func (b *Breaker) Try(now time.Time) bool {
+// Turn is one call that a Breaker granted. Done must follow, or Cancel.
+type Turn struct {
+	b       *Breaker
+	decides bool // the one call that finds out
+}
+
+// Try asks for one call.
+func (b *Breaker) Try(now time.Time) (t Turn, granted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.state(now)
 	b.probing = b.probing || s == HalfOpen
-	return s != Open
+	return Turn{b, s == HalfOpen}, s != Open
 }
 
-// Done says how a granted call went: whether the provider answered at all. jitter
-// is in [0, 1).
-func (b *Breaker) Done(answered bool, now time.Time, jitter float64) {
+// Done says how the call went: whether the provider answered at all. jitter is in
+// [0, 1).
+func (t Turn) Done(answered bool, now time.Time, jitter float64) {
+	b := t.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing = false
+	b.probing = b.probing && !t.decides
 	if answered {
 		b.failed = 0
 		return
 	}
-	// Calls that began before it opened end after it: they do not make the wait longer.
-	if b.failed >= b.Failures && now.Before(b.until) {
+	// Calls that began before it opened end after it, while another one finds out: they
+	// neither make the wait longer nor let one more in.
+	if b.failed >= b.Failures && !t.decides {
 		return
 	}
 	b.failed++
@@ -78,12 +86,12 @@ func (b *Breaker) Done(answered bool, now time.Time, jitter float64) {
 	}
 }
 
-// Cancel gives a granted call back that was not made: nothing was found out, and the
-// next one may.
-func (b *Breaker) Cancel() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.probing = false
+// Cancel gives a call back that was not made: nothing was found out, and the next one
+// may.
+func (t Turn) Cancel() {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	t.b.probing = t.b.probing && !t.decides
 }
 
 // Retry is when to ask again; zero when a call may be granted now.

@@ -29,33 +29,39 @@ func TestBreaker(t *testing.T) {
 	now := epoch
 	call := func(ok bool) {
 		t.Helper()
-		if !b.Try(now) {
+		turn, granted := b.Try(now)
+		if !granted {
 			t.Fatalf("no call at %s", now.Sub(epoch))
 		}
-		b.Done(ok, now, 0)
+		turn.Done(ok, now, 0)
 	}
 	call(false)
 	call(false)
 	call(true) // not in a row
 	call(false)
 	call(false)
-	late := b.Try(now) // began before it opens
+	late, _ := b.Try(now) // began before it opens
+	later, _ := b.Try(now)
+	latest, _ := b.Try(now)
 	call(false)
-	if b.State(now) != pace.Open || b.Try(now) || b.Retry(now) != now.Add(time.Second) {
+	if _, granted := b.Try(now); b.State(now) != pace.Open || granted || b.Retry(now) != now.Add(time.Second) {
 		t.Fatalf("after three in a row: %v, again at %s", b.State(now), b.Retry(now))
 	}
-	b.Done(!late, now, 0.5) // and fails after it did: no news
+	late.Done(false, now, 0.5) // and fails after it did: no news
 	if b.Retry(now) != now.Add(time.Second) {
 		t.Errorf("a call that ended late made the wait %s", b.Retry(now).Sub(now))
 	}
 	now = now.Add(time.Second)
-	if !b.Probing(now) || !b.Try(now) {
+	deciding, granted := b.Try(now)
+	if !granted {
 		t.Fatal("nobody may find out")
 	}
-	if b.Try(now) || b.State(now) != pace.Open || !b.Retry(now).After(now) {
+	later.Done(false, now, 0.5) // still no news, while one finds out
+	latest.Cancel()
+	if _, granted := b.Try(now); granted || b.State(now) != pace.Open || !b.Retry(now).After(now) {
 		t.Error("two find out at one time")
 	}
-	b.Done(false, now, 0.999999)
+	deciding.Done(false, now, 0.999999)
 	if wait := b.Retry(now).Sub(now); wait < 3*time.Second || wait > 4*time.Second {
 		t.Errorf("the second wait is %s", wait)
 	}
@@ -71,21 +77,23 @@ func TestBreaker(t *testing.T) {
 func TestBreakerCancel(t *testing.T) {
 	t.Parallel()
 	b := pace.Breaker{Failures: 2, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}
-	b.Try(epoch)
-	b.Done(false, epoch, 0)
-	b.Try(epoch)
-	b.Cancel()
-	b.Try(epoch)
-	b.Done(false, epoch, 0)
+	try := func(now time.Time) pace.Turn {
+		t.Helper()
+		turn, granted := b.Try(now)
+		if !granted {
+			t.Fatal("nobody may find out")
+		}
+		return turn
+	}
+	try(epoch).Done(false, epoch, 0)
+	try(epoch).Cancel()
+	try(epoch).Done(false, epoch, 0)
 	if b.State(epoch) != pace.Open {
 		t.Fatal("a call that was not made broke a row of failures")
 	}
 	now := epoch.Add(time.Second)
 	for range 3 {
-		if !b.Try(now) {
-			t.Fatal("nobody may find out")
-		}
-		b.Cancel()
+		try(now).Cancel()
 		if b.State(now) != pace.HalfOpen || !b.Retry(now).IsZero() {
 			t.Errorf("state %v, again at %s", b.State(now), b.Retry(now))
 		}
@@ -95,13 +103,13 @@ func TestBreakerCancel(t *testing.T) {
 func TestBreakerLetsOneFindOut(t *testing.T) {
 	t.Parallel()
 	b := pace.Breaker{Failures: 1, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}
-	b.Try(epoch)
-	b.Done(false, epoch, 0)
+	first, _ := b.Try(epoch)
+	first.Done(false, epoch, 0)
 	var in atomic.Int32
 	var wg sync.WaitGroup
 	for range 32 {
 		wg.Go(func() {
-			if b.Try(epoch.Add(time.Minute)) {
+			if _, granted := b.Try(epoch.Add(time.Minute)); granted {
 				in.Add(1)
 			}
 		})

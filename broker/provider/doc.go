@@ -8,6 +8,7 @@
 //	options.go   the config part of a provider, and files that hold secrets
 //	http.go      a client for APIs: no redirect, in time, no half answers; certificate authorities
 //	bounded.go   answers that libraries read have an end
+//	effect.go    Describer: what a scope lets its holder do, and can it be undone
 //	grants.go    scopes that the configuration names one by one
 //	name.go      the name of a lease's object at a provider
 //	safe.go      Safe: secrets of the operator that outlive the process

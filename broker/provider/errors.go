@@ -53,8 +53,8 @@ func (e *RefusedError) Unwrap() []error {
 
 // BusyError says that the provider limits the rate: nothing was made, and After
 // is how long to wait before the next call (Retry-After of RFC 9110 section 10.2.3,
-// or what the provider has in its place). From Mint it keeps mints waiting; from all
-// else, every call.
+// or what the provider has in its place). From Mint it keeps mints waiting, from
+// List lists; from all else, every call.
 type BusyError struct {
 	After time.Duration // more than 0
 	Cause error

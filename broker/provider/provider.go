@@ -153,7 +153,8 @@ type Injector interface {
 // Prober is implemented by drivers that can tell whether a credential still
 // works at the provider: they use it, or ask for it by name, and expect refusal. An
 // error that wraps errors.ErrUnsupported says that nobody can tell now, and that
-// nothing is wrong.
+// nothing is wrong: so it is where only a handle names a credential and there is none,
+// since nothing was used then and nothing is proved.
 type Prober interface {
 	Probe(context.Context, Target) (alive bool, err error)
 }

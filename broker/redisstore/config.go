@@ -82,6 +82,7 @@ type Store struct {
 	keys    keys
 	batcher *batcher
 	cache   *lru.Cache[recordKey, *record]
+	owners  *lru.Cache[string, *owner] // by task
 	tail    *tail
 	guard   *guard
 	m       metrics
@@ -102,6 +103,9 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	s.client, s.cluster = c.connect()
 	s.batcher = &batcher{limit: c.Timeout, exec: func(ctx context.Context, cmds []redis.Cmder) { s.pipeline(ctx, s.client, cmds) }}
 	if s.cache, err = lru.New[recordKey, *record](c.CacheSize); err != nil {
+		return nil, fmt.Errorf("redis: cache: %w", err)
+	}
+	if s.owners, err = lru.New[string, *owner](c.CacheSize); err != nil {
 		return nil, fmt.Errorf("redis: cache: %w", err)
 	}
 	s.guard = newGuard(s.cluster != nil, "p:"+rand.Text()[:13])

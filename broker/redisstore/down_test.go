@@ -24,7 +24,7 @@ func unreachable(t *testing.T, s *redisstore.Store) {
 		"SetState": func() error { _, _, err := closeTask(ctx, s, "tsk_1"); return err },
 		"Touch":    func() error { _, err := s.Touch(ctx, "tsk_1", broker.Touch{Denials: 1}); return err },
 		"Due":      func() error { _, err := s.Due(ctx, now, now, 1); return err },
-		"PutLease": func() error { return s.PutLease(ctx, l, 0, false) },
+		"PutLease": func() error { return s.PutLease(ctx, l, broker.LeaseLimits{}, false) },
 		"EndLease": func() error { _, err := s.EndLease(ctx, l, now); return err },
 		"Status":   func() error { _, err := s.Status(ctx, "tsk_1", "lse_1", now); return err },
 		"Follow":   func() error { _, _, err := s.Follow(ctx, "", 1, time.Minute); return err },
@@ -68,7 +68,7 @@ func TestHangs(t *testing.T) {
 	config.Timeout = 5 * time.Second
 	patient := connect(t, config)
 	openTask(t, patient, "tsk_2")
-	c.signal(syscall.SIGSTOP)
+	c.Signal(syscall.SIGSTOP)
 	unreachable(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -81,7 +81,7 @@ func TestHangs(t *testing.T) {
 			t.Errorf("%s outlived its context: %v after %s", name, err, time.Since(began))
 		}
 	}
-	c.signal(syscall.SIGCONT)
+	c.Signal(syscall.SIGCONT)
 	c.until("it works again", func() bool { return s.Check(t.Context()) == nil })
 	// Closed while nobody could hear the answer; a closed task stays closed.
 	if alive, err := s.Status(t.Context(), l.TaskID, l.ID, time.Now()); err != nil {

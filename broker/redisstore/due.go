@@ -62,7 +62,7 @@ func (s *Store) confirm(ctx context.Context, ids []string, now, hold int64) (due
 	}
 	looks := make([]redis.Cmder, len(ids))
 	for i, id := range ids {
-		looks[i] = redis.NewSliceCmd(ctx, "hmget", s.keys.task(id), "s", "d", "p", "a", "k")
+		looks[i] = redis.NewSliceCmd(ctx, "hmget", s.keys.task(id), "s", "d", "p", "a", "k", "o")
 	}
 	if err := s.run(ctx, looks...); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *Store) confirm(ctx context.Context, ids []string, now, hold int64) (due
 		at := r.num(1)
 		switch {
 		case r.num(0) == 3 && r.num(2) == 0:
-			if err := s.publishClose(ctx, id, r.num(3), r.num(4)); err != nil {
+			if err := s.publishClose(ctx, id, r.num(3), r.num(4), r.text(5)); err != nil {
 				return nil, err
 			}
 		case r.num(0) == 0 || r.num(0) == 3 || at == 0:

@@ -15,9 +15,14 @@ import (
 // maxEvents is how many events one Follow returns at most.
 const maxEvents = 1000
 
-func (s *Store) publish(ctx context.Context, task, lease string, at, until int64) error {
+// publish tells the feed of an end, and on the same way the owner ("" = unknown).
+func (s *Store) publish(ctx context.Context, task, lease string, at, until int64, owner string) error {
 	life := ttl(until, min(at, s.now()), margin)
-	return s.run(ctx, redis.NewIntCmd(ctx, publishScript.args(1, s.keys.feed(), task, lease, at, until, life)...))
+	cmds := []redis.Cmder{redis.NewIntCmd(ctx, publishScript.args(1, s.keys.feed(), task, lease, at, until, life)...)}
+	if owner != "" {
+		cmds = append(cmds, s.drop(ctx, s.ownerBy(owner), task, lease))
+	}
+	return s.run(ctx, cmds...)
 }
 
 // Follow implements broker.LeaseTable. A cursor it does not know, because the

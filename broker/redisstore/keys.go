@@ -21,6 +21,8 @@ func (k keys) task(id string) string              { return k.prefix + ":{" + id 
 func (k keys) leases(task string) string          { return k.prefix + ":{" + task + "}:l" }
 func (k keys) ended(task string) string           { return k.prefix + ":{" + task + "}:e" }
 func (k keys) unpublished(t string) string        { return k.prefix + ":{" + t + "}:u" }
+func (k keys) held(owner string) string           { return k.prefix + ":{o:" + owner + "}:l" }
+func (k keys) counts(owner string) string         { return k.prefix + ":{o:" + owner + "}:n" }
 func (k keys) due() string                        { return k.prefix + ":due" }
 func (k keys) feed() string                       { return k.prefix + ":feed" }
 func (k keys) claim(key string) string            { return k.prefix + ":c:" + key }

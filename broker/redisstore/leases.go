@@ -12,19 +12,57 @@ import (
 )
 
 // PutLease implements broker.LeaseTable. The task's state is judged first, then
-// the lease's own end, then whether it is known, then the limit.
-func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limit int, refill bool) error {
+// the lease's own end, then whether it is known, then the limits.
+func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limits broker.LeaseLimits, refill bool) error {
+	o, err := s.ownerOf(ctx, l.TaskID)
+	if err != nil {
+		return err
+	}
 	now, exp := s.now(), l.ExpiresAt.UnixMilli()
-	filling := 0
+	life, filling := ttl(exp, now, margin+retention), 0
 	if refill {
 		filling = 1
 	}
-	cmd := redis.NewIntCmd(ctx, putLeaseScript.args(3, s.keys.task(l.TaskID), s.keys.leases(l.TaskID), s.keys.ended(l.TaskID),
-		l.ID, exp, max(limit, 0), filling, now, ttl(exp, now, margin+retention), now-retention.Milliseconds())...)
-	if err := s.runHot(ctx, cmd); err != nil {
+	both := o != nil && s.cluster == nil
+	args := append(make([]any, 0, 17), "evalsha", putLeaseScript, 3, s.keys.task(l.TaskID), s.keys.leases(l.TaskID), s.keys.ended(l.TaskID))
+	if both {
+		args[2] = 5
+		args = append(args, o.held, o.counts)
+	}
+	args = append(args, l.ID, exp, max(limits.Task, 0), filling, now, life, now-retention.Milliseconds())
+	if both {
+		args = append(args, l.TaskID, max(limits.Owner, 0))
+	}
+	put := redis.NewIntCmd(ctx, args...)
+	if o != nil && !both {
+		return s.putApart(ctx, put, o, l, limits, now, life)
+	}
+	if err := s.runHot(ctx, put); err != nil {
 		return err
 	}
-	switch cmd.Val() {
+	return refusal(put.Val(), l, limits)
+}
+
+// putApart sends put to the node of the task and takes the place at that of the
+// owner, both at once: what one of them refuses, the other gives back.
+func (s *Store) putApart(ctx context.Context, put *redis.IntCmd, o *owner, l broker.LiveLease, limits broker.LeaseLimits, now, life int64) error {
+	take := redis.NewIntCmd(ctx, takeHeldScript.args(2, o.held, o.counts, l.TaskID, l.ID, l.ExpiresAt.UnixMilli(), max(limits.Owner, 0), now, life)...)
+	if err := s.runHot(ctx, put, take); err != nil {
+		return err
+	}
+	err := refusal(put.Val(), l, limits)
+	switch {
+	case err != nil && take.Val() == 1:
+		return errors.Join(err, s.run(ctx, s.drop(ctx, o, l.TaskID, l.ID)))
+	case err == nil && take.Val() < 0:
+		return errors.Join(refusal(-6, l, limits), s.run(ctx, redis.NewIntCmd(ctx, "zrem", s.keys.leases(l.TaskID), l.ID)))
+	}
+	return err
+}
+
+// refusal is what putLeaseScript refused.
+func refusal(answer int64, l broker.LiveLease, limits broker.LeaseLimits) error {
+	switch answer {
 	case 0:
 		return nil
 	case -1:
@@ -36,23 +74,25 @@ func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limit int, ref
 	case -4:
 		return fmt.Errorf("lease %s: %w", l.ID, broker.ErrDone)
 	case -5:
-		return fmt.Errorf("task %s has %d live leases: %w", l.TaskID, limit, broker.ErrCap)
+		return fmt.Errorf("task %s has %d live leases: %w", l.TaskID, limits.Task, broker.ErrCap)
+	case -6:
+		return fmt.Errorf("the owner of task %s has %d live leases: %w", l.TaskID, limits.Owner, broker.ErrOwnerCap)
 	}
-	return fmt.Errorf("redis: unknown answer %d", cmd.Val())
+	return fmt.Errorf("redis: unknown answer %d", answer)
 }
 
 // EndLease implements broker.LeaseTable, for a lease or task it does not know too.
 func (s *Store) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) (bool, error) {
 	now, exp := s.now(), l.ExpiresAt.UnixMilli()
 	key := s.keys.ended(l.TaskID)
-	cmd := redis.NewSliceCmd(ctx, endLeaseScript.args(3, key, s.keys.leases(l.TaskID), s.keys.unpublished(l.TaskID),
+	cmd := redis.NewSliceCmd(ctx, endLeaseScript.args(4, key, s.keys.leases(l.TaskID), s.keys.unpublished(l.TaskID), s.keys.task(l.TaskID),
 		l.ID, exp, ttl(exp, now, margin+retention), now-retention.Milliseconds(), s.nonce())...)
 	if err := s.runDurably(ctx, key, cmd); err != nil {
 		return false, err
 	}
 	r := reply(cmd.Val())
 	if r.num(1) == 1 {
-		if err := s.publish(ctx, l.TaskID, l.ID, at.UnixMilli(), exp); err != nil {
+		if err := s.publish(ctx, l.TaskID, l.ID, at.UnixMilli(), exp, r.text(2)); err != nil {
 			return false, err
 		}
 		if err := s.run(ctx, redis.NewIntCmd(ctx, "hdel", s.keys.unpublished(l.TaskID), l.ID)); err != nil {

@@ -40,7 +40,7 @@ func openTask(t *testing.T, s *redisstore.Store, id string) broker.LiveLease {
 	now := time.Now()
 	must(t, s.PutTask(t.Context(), broker.Live{Task: broker.Task{ID: id, State: broker.TaskOpen}, Due: now.Add(time.Second)}, now.Add(time.Hour)))
 	l := broker.LiveLease{ID: "lse_" + id, TaskID: id, ExpiresAt: now.Add(time.Hour)}
-	must(t, s.PutLease(t.Context(), l, 0, false))
+	must(t, s.PutLease(t.Context(), l, broker.LeaseLimits{}, false))
 	return l
 }
 
@@ -152,15 +152,15 @@ func TestRestartWithoutData(t *testing.T) {
 	must(t, s.Mark(t.Context()))
 	check(t, "before", s, nil)
 	l := openTask(t, s, "tsk_1")
-	c.kill()
+	c.Kill()
 	unreachable(t, s)
-	c.run()
+	c.Start()
 	c.until("the client reconnects", func() bool {
 		_, err := s.Status(t.Context(), l.TaskID, l.ID, time.Now())
 		return err == nil
 	})
 	check(t, "after the restart", s, broker.ErrLost)
-	if err := s.PutLease(t.Context(), l, 0, false); !errors.Is(err, broker.ErrNotFound) {
+	if err := s.PutLease(t.Context(), l, broker.LeaseLimits{}, false); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("PutLease: %v", err)
 	}
 }
@@ -177,8 +177,8 @@ func TestRolledBack(t *testing.T) {
 	c.do("save")
 	_, _, err := closeTask(t.Context(), a, "tsk_1")
 	must(t, err)
-	c.kill()
-	c.run()
+	c.Kill()
+	c.Start()
 	c.until("the client reconnects", func() bool {
 		_, err := a.Status(t.Context(), l.TaskID, l.ID, time.Now())
 		return err == nil
@@ -205,14 +205,14 @@ func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	master := start(t)
 	master.do("acl", "setuser", "repl", "on", ">pw", "+psync", "+replconf", "+ping")
-	replica := start(t, "--replicaof", "127.0.0.1 "+master.port(), "--masteruser", "repl", "--masterauth", "pw")
+	replica := start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1), "--masteruser", "repl", "--masterauth", "pw")
 	master.until("the replica is in sync", func() bool { return master.try("wait", 1, 100) == "1" })
 	watch := sentinel(t, master)
-	watch.until("the Sentinel knows the replica", func() bool { return strings.Contains(watch.try("sentinel", "replicas", "m"), replica.port()) })
+	watch.until("the Sentinel knows the replica", func() bool { return strings.Contains(watch.try("sentinel", "replicas", "m"), replica.Addr) })
 
-	config := redisstore.Config{Addrs: []string{watch.addr}, MasterName: "m", Prefix: "t", Timeout: time.Second, WaitReplicas: 1}
+	config := redisstore.Config{Addrs: []string{watch.Addr}, MasterName: "m", Prefix: "t", Timeout: 8 * time.Second, WaitReplicas: 1}
 	safe := connect(t, config)
-	config.WaitReplicas = 0
+	config.WaitReplicas, config.Timeout = 0, time.Second
 	s := connect(t, config)
 	must(t, s.Mark(t.Context()))
 	check(t, "before", s, nil)
@@ -231,7 +231,7 @@ func TestSentinelFailover(t *testing.T) {
 	if _, _, err := closeTask(t.Context(), safe, "tsk_1"); err == nil {
 		t.Errorf("a close was acknowledged without its replica")
 	}
-	master.kill()
+	master.Kill()
 	var alive bool
 	master.until("the failover", func() bool {
 		alive, err = s.Status(t.Context(), l.TaskID, l.ID, time.Now())

@@ -147,7 +147,7 @@ func TestEverythingExpires(t *testing.T) {
 		_, err = s.EndLease(ctx, l, now)
 		must(t, err)
 	}
-	must(t, s.PutLease(ctx, broker.LiveLease{ID: "lse_4", TaskID: "tsk_1", ExpiresAt: now.Add(time.Minute)}, 0, false))
+	must(t, s.PutLease(ctx, broker.LiveLease{ID: "lse_4", TaskID: "tsk_1", ExpiresAt: now.Add(time.Minute)}, broker.LeaseLimits{}, false))
 	_, err = s.Admit(ctx, broker.Admission{Claims: []broker.Claim{{Key: "c", Until: now.Add(time.Minute)}}, Rates: []broker.Rate{{Key: "r", Limit: 1, Per: time.Minute}}})
 	must(t, err)
 	must(t, s.Put(ctx, "v", "x", now.Add(time.Minute)))
@@ -177,7 +177,7 @@ func TestExpiredLeasesArePruned(t *testing.T) {
 	must(t, s.PutTask(ctx, broker.Live{Task: broker.Task{ID: "tsk_1", State: broker.TaskOpen}}, now.Add(24*time.Hour)))
 	put := func(prefix string, n int) {
 		for i := range n {
-			must(t, s.PutLease(ctx, broker.LiveLease{ID: prefix + strconv.Itoa(i), TaskID: "tsk_1", ExpiresAt: now.Add(time.Minute)}, n, false))
+			must(t, s.PutLease(ctx, broker.LiveLease{ID: prefix + strconv.Itoa(i), TaskID: "tsk_1", ExpiresAt: now.Add(time.Minute)}, broker.LeaseLimits{Task: n}, false))
 		}
 	}
 	put("old", 100)

@@ -87,6 +87,9 @@ func (s *Store) live(ctx context.Context, id, text string) (broker.Live, error) 
 		return broker.Live{}, fmt.Errorf("redis: task %s: %w", id, err)
 	}
 	s.cache.Add(recordKey{strings.Clone(id), strings.Clone(h.version)}, r)
+	if tag := all["o"]; tag != "" {
+		s.owners.Add(strings.Clone(id), s.ownerBy(tag))
+	}
 	return h.live(id, r)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,39 +11,33 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ebb/broker"
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/redisstore"
+	"ebb/broker/redisstore/redistest"
 	"ebb/broker/storetest"
 )
 
-// server returns the addresses in the environment variable name, or skips; it
-// fails instead when EBB_TEST_REQUIRE lists what.
-func server(tb testing.TB, name, what string) []string {
+// server returns the addresses in the environment variable name.
+func server(tb testing.TB, name string) []string {
 	tb.Helper()
-	if v := os.Getenv(name); v != "" {
-		return strings.Split(v, ",")
-	}
-	if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), what) {
-		tb.Fatalf("%s is required but %s is not set", what, name)
-	}
-	tb.Skipf("set %s=host:port to run this", name)
-	return nil
+	return strings.Split(counterpart.Need(tb, name), ",")
 }
 
 // kinds of deployments, as Config reaches them.
 func kinds(tb testing.TB) map[string]func(testing.TB) redisstore.Config {
 	return map[string]func(testing.TB) redisstore.Config{
 		"standalone": func(tb testing.TB) redisstore.Config {
-			return redisstore.Config{Addrs: server(tb, "EBB_TEST_REDIS", "redis")}
+			return redisstore.Config{Addrs: server(tb, "EBB_TEST_REDIS")}
 		},
 		"cluster": func(tb testing.TB) redisstore.Config {
-			return redisstore.Config{Addrs: server(tb, "EBB_TEST_REDIS_CLUSTER", "redis-cluster"), Cluster: true}
+			return redisstore.Config{Addrs: server(tb, "EBB_TEST_REDIS_CLUSTER"), Cluster: true}
 		},
 		"sentinel": func(tb testing.TB) redisstore.Config {
 			name := os.Getenv("EBB_TEST_REDIS_MASTER")
 			if name == "" {
 				name = "mymaster"
 			}
-			return redisstore.Config{Addrs: server(tb, "EBB_TEST_REDIS_SENTINEL", "redis-sentinel"), MasterName: name}
+			return redisstore.Config{Addrs: server(tb, "EBB_TEST_REDIS_SENTINEL"), MasterName: name}
 		},
 	}
 }
@@ -66,27 +59,13 @@ func open(tb testing.TB, c redisstore.Config) *redisstore.Store {
 	return s
 }
 
-// sweep unlinks every key under the prefix of c.
+// sweep removes every key under the prefix of c.
 func sweep(tb testing.TB, c redisstore.Config) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	u := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster})
-	defer func() { _ = u.Close() }()
-	clean := func(ctx context.Context, u *redis.Client) error {
-		keys := u.Scan(ctx, 0, c.Prefix+":*", 1000).Iterator()
-		pipe := u.Pipeline()
-		for keys.Next(ctx) {
-			pipe.Unlink(ctx, keys.Val())
-		}
-		_, _ = pipe.Exec(ctx)
-		return keys.Err()
-	}
-	switch u := u.(type) {
-	case *redis.ClusterClient:
-		_ = u.ForEachMaster(ctx, clean)
-	case *redis.Client:
-		_ = clean(ctx, u)
+	if _, err := redistest.Forget(ctx, redis.UniversalOptions{Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster}, c.Prefix); err != nil {
+		tb.Logf("keys of %s stay: %v", c.Prefix, err) // some tests break their server
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 		return err
 	}
 	args := putTaskScript.args(2, s.keys.task(l.ID), s.keys.leases(l.ID), level, blob, box, identity, due,
-		l.Denials, l.Violations, millis(l.ClosedAt), keep.UnixMilli(), now, ttl(keep.UnixMilli(), now, margin))
+		l.Denials, l.Violations, millis(l.ClosedAt), keep.UnixMilli(), now, ttl(keep.UnixMilli(), now, margin), ownerTag(l.Task))
 	for _, t := range l.Taint {
 		args = append(args, t)
 	}
@@ -49,7 +49,7 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 		if r.num(2) == 1 {
 			return nil
 		}
-		return s.publishClose(ctx, l.ID, r.num(3), r.num(4))
+		return s.publishClose(ctx, l.ID, r.num(3), r.num(4), ownerTag(l.Task))
 	}
 	// A known task keeps its own moment. An entry that was there before may be
 	// hidden by a taker and is left alone.
@@ -90,16 +90,17 @@ func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState,
 	}
 	c := broker.Counts{Live: int(r.num(1)), Expired: int(r.num(2))}
 	if level == 3 && r.num(3) == 0 {
-		if err := s.publishClose(ctx, id, r.num(4), r.num(5)); err != nil {
+		if err := s.publishClose(ctx, id, r.num(4), r.num(5), r.text(6)); err != nil {
 			return broker.Counts{}, false, err
 		}
 	}
 	return c, r.num(0) == 1, nil
 }
 
-// publishClose tells the feed of a close that is already true, then notes that it did.
-func (s *Store) publishClose(ctx context.Context, id string, at, keep int64) error {
-	if err := s.publish(ctx, id, "", at, keep); err != nil {
+// publishClose tells the feed and the owner of a close that is already true, then
+// notes that it did.
+func (s *Store) publishClose(ctx context.Context, id string, at, keep int64, owner string) error {
+	if err := s.publish(ctx, id, "", at, keep, owner); err != nil {
 		return err
 	}
 	return s.run(ctx, redis.NewIntCmd(ctx, "hset", s.keys.task(id), "p", "1"), redis.NewIntCmd(ctx, "zrem", s.keys.due(), id))
@@ -138,6 +139,14 @@ func (s *Store) Touch(ctx context.Context, id string, u broker.Touch) (broker.Li
 
 // reply is what a script returned: integers, and integers as strings.
 type reply []any
+
+func (r reply) text(i int) string {
+	if i >= len(r) {
+		return ""
+	}
+	v, _ := r[i].(string)
+	return v
+}
 
 func (r reply) num(i int) int64 {
 	if i >= len(r) {

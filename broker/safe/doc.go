@@ -2,6 +2,7 @@
 // refresh tokens that rotate, API keys that egress adds. They are sealed at rest,
 // shared by replicas, and one holder at a time may exchange one for its successor.
 //
-//	safe.go   Safe: Get, Put, Names, Exchange
-//	store.go  Store: what is asked of the database
+//	safe.go    Safe: Get, Put, Names, Exchange
+//	reseal.go  Reseal: under the newest key
+//	store.go   Store: what is asked of the database
 package safe

@@ -16,6 +16,7 @@ import (
 type Sealer interface {
 	Seal(leaseID string, s provider.Secret) (string, error)
 	Open(leaseID, sealed string) (provider.Secret, error)
+	KeyID() string
 }
 
 // Safe implements provider.Safe. It is safe for concurrent use.
@@ -31,8 +32,12 @@ type Safe struct {
 }
 
 // successor is a secret that takes the place of another and of no third: by the time
-// it can be written, somebody may have put a new one there, on any replica.
-type successor struct{ of, sealed string }
+// it can be written, somebody may have put a new one there, on any replica. Of is the
+// other's version: its sealed form changes when a key rotates.
+type successor struct {
+	of     int64
+	sealed string
+}
 
 var _ provider.Safe = (*Safe)(nil)
 
@@ -85,19 +90,21 @@ func (s *Safe) Put(ctx context.Context, name string, v provider.Secret) error {
 	if err != nil {
 		return fmt.Errorf("safe: %s: %w", name, err)
 	}
-	s.forget(name)
-	if err := s.store.PutSecret(ctx, Row{Name: name, Sealed: sealed, ChangedAt: s.now()}); err != nil {
-		return fmt.Errorf("safe: %s: %w", name, err)
-	}
-	return nil
+	return s.put(ctx, Row{Name: name, Sealed: sealed, ChangedAt: s.now()})
 }
 
 // Remove forgets a secret; ErrNone when there is none.
 func (s *Safe) Remove(ctx context.Context, name string) error {
-	s.forget(name)
-	if err := s.store.PutSecret(ctx, Row{Name: name, ChangedAt: s.now()}); err != nil {
-		return fmt.Errorf("safe: %s: %w", name, err)
+	return s.put(ctx, Row{Name: name, ChangedAt: s.now()})
+}
+
+// put writes a row. A successor that was not written is forgotten only when the row is
+// there: until then it may be all there is.
+func (s *Safe) put(ctx context.Context, r Row) error {
+	if err := s.store.PutSecret(ctx, r); err != nil {
+		return fmt.Errorf("safe: %s: %w", r.Name, err)
 	}
+	s.forget(r.Name)
 	return nil
 }
 
@@ -153,7 +160,7 @@ func (s *Safe) Exchange(ctx context.Context, name string, hold time.Duration, f 
 	}
 	if err := settle(out); err != nil {
 		if out != "" && !errors.Is(err, ErrHeld) && !errors.Is(err, ErrNone) {
-			s.keep(name, successor{of: row.Sealed, sealed: out})
+			s.keep(name, successor{of: row.Version, sealed: out})
 		}
 		return errors.Join(ferr, fmt.Errorf("safe: %s: %w", name, err))
 	}
@@ -195,8 +202,8 @@ func (s *Safe) keep(name string, next successor) {
 func (s *Safe) late(r Row) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := s.unsaved[r.Name]
-	if next.of != r.Sealed {
+	next, ok := s.unsaved[r.Name]
+	if !ok || next.of != r.Version {
 		delete(s.unsaved, r.Name)
 		return ""
 	}

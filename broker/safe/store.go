@@ -18,7 +18,8 @@ var (
 type Row struct {
 	Name      string
 	Sealed    string
-	Fence     int64 // higher with each claim
+	Fence     int64 // higher with each claim and each Put
+	Version   int64 // another with each change of the secret; sealed again, it is the same
 	ChangedAt time.Time
 }
 
@@ -34,4 +35,16 @@ type Store interface {
 	// SettleSecret ends the claim with this fence and, unless sealed is empty,
 	// replaces the secret: ErrHeld when there is a later claim, ErrNone.
 	SettleSecret(ctx context.Context, name string, fence int64, sealed string, at time.Time) error
+	Rotation
+}
+
+// Rotation is what a Store does for a new key.
+type Rotation interface {
+	// SecretsNotBy returns up to n (1..1000) secrets that this key did not seal, by
+	// name and after the name given ("" = from the first).
+	SecretsNotBy(ctx context.Context, key, after string, n int) ([]Row, error)
+	// ResealSecret replaces one sealed form of a secret by another of the same secret,
+	// and nothing else: neither its version nor a claim. When it is not from any more,
+	// it is another secret or somebody else was first, and that is no error.
+	ResealSecret(ctx context.Context, name, from, to string) error
 }

@@ -58,10 +58,11 @@ func (r *Ring) load(ctx context.Context) error {
 // aheadBy is how far the clock of a replica may be ahead.
 const aheadBy = 5 * time.Minute
 
-// newestOf is the key that seals. What claims to be from the future never does.
+// newestOf is the key that seals. What claims to be from the future, or is no id of a
+// key, never does.
 func newestOf(keys []Key, now time.Time) (newest Key) {
 	for _, k := range keys {
-		if !madeAt(k.ID).After(now.Add(aheadBy)) && k.ID > newest.ID {
+		if idForm.MatchString(k.ID) && !madeAt(k.ID).After(now.Add(aheadBy)) && k.ID > newest.ID {
 			newest = k
 		}
 	}

@@ -149,7 +149,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 // fill appends leases, the first half of them expired an hour after the epoch.
-func fill(b *testing.B, s *sqlstore.Store, tasks, leases int) []string {
+func fill(b testing.TB, s *sqlstore.Store, tasks, leases int) []string {
 	ids := make([]string, tasks)
 	for i := range ids {
 		task := storetest.Task()

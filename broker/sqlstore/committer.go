@@ -68,18 +68,27 @@ type committer struct {
 }
 
 func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Chain) *committer {
-	return &committer{
+	c := &committer{
 		log: cfg.Logger, engine: e, metrics: m, queue: make(chan *unit, cfg.Queue),
 		closing: make(chan struct{}), gone: make(chan struct{}),
 		sess: s, chain: chain, writer: chain.Writer(),
-		leaseRows: bulk{e: e, head: insertLease, row: leaseRow(e.lock)},
-		entryRows: bulk{e: e, head: insertEntry, row: "(" + marks(entryWidth) + ")"},
+		leaseRows: bulk{e: e}, entryRows: bulk{e: e, head: insertEntry, row: "(" + marks(entryWidth) + ")"},
 	}
+	c.leaseRows.head, c.leaseRows.row, c.leaseRows.tail = leaseRows(e.lock)
+	return c
 }
 
 // do queues u and waits for its outcome. Until the committer has taken it, ctx
 // withdraws it and nothing happened; afterwards do waits for the outcome.
 func (c *committer) do(ctx context.Context, u *unit) error {
+	if err := c.put(ctx, u); err != nil {
+		return err
+	}
+	return c.outcome(ctx, u)
+}
+
+// put queues u.
+func (c *committer) put(ctx context.Context, u *unit) error {
 	u.done = make(chan error, 1)
 	select {
 	case <-c.closing:
@@ -88,11 +97,16 @@ func (c *committer) do(ctx context.Context, u *unit) error {
 	}
 	select {
 	case c.queue <- u:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.closing:
 		return errClosed
 	}
+}
+
+// outcome waits for what became of u, which was put.
+func (c *committer) outcome(ctx context.Context, u *unit) error {
 	select {
 	case err := <-u.done:
 		return err

@@ -72,7 +72,7 @@ func (c *creation) raise(ctx context.Context, s *session, now int64) (bool, erro
 	if err != nil || n == 0 {
 		return false, err
 	}
-	found, err := readRequests(ctx, s, " WHERE dedupe = ? AND state = 'pending'", []any{c.r.Dedupe})
+	found, err := readRequests(ctx, s, false, " WHERE dedupe = ? AND state = 'pending'", []any{c.r.Dedupe})
 	if err == nil && len(found) != 1 {
 		err = errors.New("the pending request went away")
 	}

@@ -12,6 +12,7 @@
 //	metrics.go
 //	sealing.go    the wrapped data keys of package seal
 //	safe.go       the sealed secrets of package safe
+//	sessions.go   the sessions of package people; passkeys.go  and its passkeys
 //
 // The way of a write:
 //
@@ -26,7 +27,9 @@
 //	desk.go       Create as a unit; vote.go, settle.go  Vote and Settle
 //	verdict.go    what a vote decides
 //
-// The way of a read: tasks.go, leases.go, requests.go, entries.go.
+// The way of a read: tasks.go, leases.go, requests.go, queue.go, entries.go; of what
+// people page through: leaselist.go, leasetally.go, entrylist.go; figures.go and
+// answers.go sum up a window.
 //
 // # Group commit
 //

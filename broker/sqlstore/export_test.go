@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"ebb/broker"
+	"ebb/migrations"
 )
 
 // Say runs a statement on the connection that writes, for tests that set limits.
@@ -45,4 +49,67 @@ func OpenLimited(ctx context.Context, cfg Config, pages int) (*Store, error) {
 		return nil, err
 	}
 	return s, s.start(ctx)
+}
+
+// Plans are how the database would answer the statements of a page of leases: its
+// window, the page, and the end of the window.
+func (s *Store) Plans(ctx context.Context, q broker.LeaseQuery) (window, page string, err error) {
+	w, err := s.window(ctx, q)
+	if err != nil {
+		return "", "", err
+	}
+	inner := "SELECT l.id, l.task_id, l.scope FROM leases l" + w.in.String() + " ORDER BY " + w.order + fmt.Sprintf(" LIMIT %d", q.Look)
+	if w.whole {
+		inner = "SELECT l.id, l.task_id, l.scope FROM leases l" + w.in.String()
+	}
+	text, args := w.text(q.Look, q.Limit+1)
+	window, err1 := s.Plan(ctx, inner, w.in.args...)
+	page, err2 := s.Plan(ctx, text, append([]any{millis(q.Now)}, args...)...)
+	return window, page, errors.Join(err1, err2)
+}
+
+// EntriesPlans are those of a page of the record.
+func (s *Store) EntriesPlans(ctx context.Context, q broker.EntryQuery) (window, page string, err error) {
+	w := entriesWindow(q)
+	window, err1 := s.Plan(ctx, "SELECT "+entryColumns+" FROM audit_entries"+w.in.String()+" ORDER BY "+w.order+fmt.Sprintf(" LIMIT %d", q.Look), w.in.args...)
+	page, err2 := s.Plan(ctx, w.text(q.Look, q.Limit+1), append(slices.Clone(w.in.args), w.rest.args...)...)
+	return window, page, errors.Join(err1, err2)
+}
+
+// TallyPlans are those of LeaseTally.
+func (s *Store) TallyPlans(ctx context.Context) (plans string, err error) {
+	for _, which := range []string{" WHERE l.expires_at > 5 ORDER BY l.expires_at DESC", " WHERE l.state IN ('intent', 'revoking') ORDER BY l.id", " WHERE l.state = 'unconfirmed' ORDER BY l.id", " ORDER BY l.id DESC"} {
+		p, err := s.Plan(ctx, tallyText(which), int64(5))
+		if err != nil {
+			return "", err
+		}
+		plans += p + "\n"
+	}
+	return plans, nil
+}
+
+// Plan explains one statement, a line for each step.
+func (s *Store) Plan(ctx context.Context, text string, args ...any) (string, error) {
+	explain := "EXPLAIN "
+	if s.engine.dialect == migrations.SQLite {
+		explain = "EXPLAIN QUERY PLAN "
+	}
+	steps, err := collect(ctx, s.engine.read(), explain+text, args, func(row scan) (step string, err error) {
+		if s.engine.dialect == migrations.SQLite {
+			var a, b, c int
+			return step, row(&a, &b, &c, &step)
+		}
+		return step, row(&step)
+	})
+	return strings.Join(steps, "\n"), err
+}
+
+// FigureTexts are the statements that Figures runs, by name.
+func FigureTexts() map[string]string {
+	out := map[string]string{"requests": figureRequests, "refused": figureRefused, "issued": figureIssued, "ended": figureEnded, "scopes": figureScopes,
+		"providers": figureProviders, "ends": figureEnds, "deaths": figureDeaths, "proofs": figureProofs, "votes": figureVotes}
+	for _, e := range edges {
+		out["edge: "+e.text] = e.text
+	}
+	return out
 }

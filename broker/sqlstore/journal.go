@@ -18,14 +18,24 @@ var (
 // it; once its batch has begun it runs to its end whatever becomes of ctx, and
 // Append waits for that (at most some 10 seconds).
 func (s *Store) Append(ctx context.Context, r broker.Record) error {
+	return s.Begin(ctx, r)()
+}
+
+// Begin implements broker.Journal.
+func (s *Store) Begin(ctx context.Context, r broker.Record) (wait func() error) {
 	u, err := newUnit(r)
-	if err != nil {
-		return fmt.Errorf("append: %w", err)
+	if err == nil {
+		err = s.com.put(ctx, u)
 	}
-	if err := s.com.do(ctx, u); err != nil {
-		return fmt.Errorf("append: %w", err)
+	return func() error {
+		if err == nil {
+			err = s.com.outcome(ctx, u)
+		}
+		if err != nil {
+			return fmt.Errorf("append: %w", err)
+		}
+		return nil
 	}
-	return nil
 }
 
 // newUnit checks a record before it can get in the way of others.

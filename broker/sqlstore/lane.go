@@ -1,12 +1,10 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"ebb/broker"
@@ -18,9 +16,12 @@ const maxTake = 1000
 // due is what may be claimed; its parameters are twice the time.
 const due = "u.next_at > 0 AND u.next_at <= ? AND u.claimed_until <= ?"
 
-// chooseDue lists what is due at a provider, by turns of the tasks.
-const chooseDue = "SELECT lease_id FROM (SELECT u.lease_id, u.next_at, row_number() OVER (PARTITION BY u.task_id ORDER BY u.next_at) AS turn " +
-	"FROM upstream_leases u WHERE u.provider = ? AND " + due + ") r ORDER BY turn, next_at LIMIT ?"
+// chooseDue lists what is due at a provider: trees of tasks take turns, and in the
+// turns of its tree each task. What comes after as many of its own task as are asked
+// for is left out before trees are looked up.
+const chooseDue = "SELECT lease_id FROM (SELECT i.lease_id, i.next_at, row_number() OVER (PARTITION BY coalesce(nullif(t.root_id, ''), i.task_id) ORDER BY i.turn, i.next_at) AS turn " +
+	"FROM (SELECT u.lease_id, u.task_id, u.next_at, row_number() OVER (PARTITION BY u.task_id ORDER BY u.next_at) AS turn " +
+	"FROM upstream_leases u WHERE u.provider = ? AND " + due + ") i LEFT JOIN tasks t ON t.id = i.task_id WHERE i.turn <= ?) o ORDER BY turn, next_at LIMIT ?"
 
 // spare is how many times as many leases are chosen as are asked for: others may
 // be claiming the same.
@@ -43,7 +44,7 @@ func (s *Store) Take(ctx context.Context, provider string, now, hold time.Time, 
 		return nil, fmt.Errorf("take: it needs a provider, a claim that ends after now, and 1 to %d leases", maxTake)
 	}
 	for {
-		chosen, err := collect(ctx, s.engine.read(), chooseDue, []any{provider, millis(now), millis(now), spare * n},
+		chosen, err := collect(ctx, s.engine.read(), chooseDue, []any{provider, millis(now), millis(now), spare * n, spare * n},
 			func(row scan) (id string, err error) { return id, row(&id) })
 		if err == nil && len(chosen) == 0 {
 			return nil, nil
@@ -53,7 +54,14 @@ func (s *Store) Take(ctx context.Context, provider string, now, hold time.Time, 
 			claims, err = s.claimAny(ctx, chosen, millis(now), millis(hold), n)
 		}
 		if err == nil && len(claims) == 0 {
-			continue
+			// All that is due is held by somebody else's transaction, which may hang:
+			// look again, and not as fast as this machine can.
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(takeAgain):
+				continue
+			}
 		}
 		var out []broker.Claimed
 		if err == nil {
@@ -62,9 +70,17 @@ func (s *Store) Take(ctx context.Context, provider string, now, hold time.Time, 
 		if err != nil {
 			return nil, fmt.Errorf("take: %w", s.engine.explain(err))
 		}
-		return inTurns(out), nil
+		place := make(map[string]int, len(chosen))
+		for i, id := range chosen {
+			place[id] = i
+		}
+		slices.SortFunc(out, func(a, b broker.Claimed) int { return place[a.ID] - place[b.ID] })
+		return out, nil
 	}
 }
+
+// takeAgain is the pause of a Take that found all that is due taken.
+const takeAgain = 20 * time.Millisecond
 
 // claimAny claims the first n of the chosen that are free. Where there is one writer
 // the committer does it.
@@ -141,21 +157,6 @@ func scanClaimed(row scan) (broker.Claimed, error) {
 		l.Upstream.Handle = handle
 	}
 	return broker.Claimed{Lease: l, Fence: fence}, err
-}
-
-// inTurns puts claims in the order in which they were chosen.
-func inTurns(cs []broker.Claimed) []broker.Claimed {
-	oldest := func(a, b broker.Claimed) int {
-		return cmp.Or(a.Upstream.NextAt.Compare(b.Upstream.NextAt), strings.Compare(a.ID, b.ID))
-	}
-	slices.SortFunc(cs, oldest)
-	turn, seen := make(map[string]int, len(cs)), map[string]int{}
-	for _, c := range cs {
-		turn[c.ID] = seen[c.TaskID]
-		seen[c.TaskID]++
-	}
-	slices.SortStableFunc(cs, func(a, b broker.Claimed) int { return turn[a.ID] - turn[b.ID] })
-	return cs
 }
 
 // Owing implements broker.Lane.

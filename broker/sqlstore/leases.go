@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"ebb/broker"
@@ -15,6 +16,7 @@ const (
 
 	leaseColumns = "id, task_id, sandbox, owner, provider, scope, resource, jkt, x5t, class, request_id, rule, tool, txn, " +
 		"issued_at, expires_at, state, revoked_at, revoked_by, cause, parent_id"
+	leaseWidth = 21
 
 	// ended is when the task of lease l was closed, or NULL. A subquery and not a
 	// join: a page in the order of ids then comes from the primary key and stops at
@@ -23,6 +25,9 @@ const (
 	// the wrong way to one task.
 	ended = "(SELECT nullif(t.closed_at, 0) FROM tasks t WHERE t.id = l.task_id)"
 )
+
+// leaseNumbers are the places of leaseColumns that are no text.
+var leaseNumbers = [...]int{14, 15, 17} // issued_at, expires_at, revoked_at
 
 // leaseFields are the columns of lease l.
 var leaseFields = "l." + strings.ReplaceAll(leaseColumns, ", ", ", l.")
@@ -37,11 +42,22 @@ func leaseState(ended, owed string) string {
 		"WHEN l.expires_at <= ? THEN CASE WHEN " + owed + " THEN 'revoking' ELSE 'expired' END ELSE 'live' END"
 }
 
-// leaseRow is one row of insertLease. Its task is looked up: a task that is closed
-// or unknown gives NULL, which the column refuses (see engine.shut). lock keeps
-// the task from being closed by another process before this one has committed.
-func leaseRow(lock string) string {
-	return "(?, (SELECT id FROM tasks WHERE id = ? AND state <> 'closed'" + lock + "), " + marks(19) + ")"
+// leaseRows is the INSERT of own tokens, in three parts: what precedes the rows, one
+// row, and what follows them. The task of each row is looked up: one that is closed
+// or unknown gives NULL, which the column refuses (see engine.shut). lock keeps the
+// task from being closed by another process before this one has committed. The
+// subquery stands once beside the rows and not once in each, because PostgreSQL sets
+// up each that it finds in a text whenever it runs it.
+func leaseRows(lock string) (head, row, tail string) {
+	columns, marks := make([]string, leaseWidth), make([]string, leaseWidth)
+	for i := range columns {
+		columns[i], marks[i] = "column"+strconv.Itoa(i+1), "?"
+	}
+	for _, i := range leaseNumbers {
+		marks[i] = "CAST(? AS BIGINT)" // a row of its own, before it is one of leases, is text to PostgreSQL
+	}
+	columns[1] = "(SELECT id FROM tasks WHERE id = column2 AND state <> 'closed'" + lock + ")"
+	return "INSERT INTO leases (" + leaseColumns + ") SELECT " + strings.Join(columns, ", ") + " FROM (VALUES", "(" + strings.Join(marks, ", ") + ")", ") v"
 }
 
 func checkLease(l *broker.Lease) error {

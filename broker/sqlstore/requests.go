@@ -13,7 +13,7 @@ import (
 )
 
 const requestColumns = "id, task_id, sandbox, owner, runner, dedupe, provider, scope, resource, ttl, jkt, x5t, tool, details, evidence_until, " +
-	"ask, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note, parents"
+	"ask, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note, parents, risk"
 
 // Requests implements broker.Desk.
 func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
@@ -23,6 +23,7 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 		w.add("task_id IN "+tree, f.Tree, f.Tree, f.Tree, f.Tree)
 	}
 	w.equal("owner", f.Owner)
+	w.equal("provider", f.Provider)
 	w.equal("state", string(f.State))
 	if f.Open {
 		w.add("state IN ('pending', 'approved')")
@@ -31,16 +32,7 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 	if f.Group != "" {
 		w.add("id IN (SELECT request_id FROM request_groups WHERE group_name = ?)", f.Group)
 	}
-	if f.Sight != nil {
-		cond, args := "runner = ?", []any{f.Sight.Runner}
-		if n := len(f.Sight.Groups); n > 0 {
-			cond = "(runner = ? OR id IN (SELECT request_id FROM request_groups WHERE group_name IN (" + marks(n) + ")))"
-		}
-		for _, g := range f.Sight.Groups {
-			args = append(args, g)
-		}
-		w.add(cond, args...)
-	}
+	w.sight(f.Sight)
 	if !f.GrantLive.IsZero() {
 		w.add("state IN ('approved', 'issued') AND grant_until > ?", millis(f.GrantLive))
 	}
@@ -54,7 +46,7 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
-	out, err := readRequests(ctx, s.engine.read(), w.String()+order+limit, w.args)
+	out, err := readRequests(ctx, s.engine.read(), f.Seen, w.String()+order+limit, w.args)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", s.engine.explain(err))
 	}
@@ -62,7 +54,7 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 }
 
 // readRequests reads requests and, in a second statement, their votes.
-func readRequests(ctx context.Context, q querier, tail string, args []any) ([]broker.Request, error) {
+func readRequests(ctx context.Context, q querier, seen bool, tail string, args []any) ([]broker.Request, error) {
 	out, err := collect(ctx, q, "SELECT "+requestColumns+" FROM requests"+tail, args, scanRequest)
 	if err != nil || len(out) == 0 {
 		return out, err
@@ -73,7 +65,11 @@ func readRequests(ctx context.Context, q querier, tail string, args []any) ([]br
 		at[r.ID] = i
 		ids = append(ids, r.ID)
 	}
-	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at FROM votes WHERE request_id IN ("+marks(len(ids))+
+	column := "'', ''"
+	if seen {
+		column = "seen, proof"
+	}
+	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, "+column+" FROM votes WHERE request_id IN ("+marks(len(ids))+
 		") ORDER BY request_id, place", ids, scanVote)
 	for _, v := range votes {
 		r := &out[at[v.RequestID]]
@@ -84,7 +80,7 @@ func readRequests(ctx context.Context, q querier, tail string, args []any) ([]br
 
 // oneRequest reads a request inside a transaction.
 func oneRequest(ctx context.Context, q querier, id string) (broker.Request, error) {
-	out, err := readRequests(ctx, q, " WHERE id = ?", []any{id})
+	out, err := readRequests(ctx, q, false, " WHERE id = ?", []any{id})
 	if err != nil {
 		return broker.Request{}, err
 	}
@@ -117,7 +113,7 @@ func requestArgs(r *broker.Request) ([]any, error) {
 	}
 	return []any{r.ID, r.TaskID, r.Sandbox, r.Owner, r.Runner, r.Dedupe, r.Provider, r.Scopes.String(), r.Resource, int64(r.TTL),
 		r.Binding.JKT, r.Binding.X5T, r.Tool, flag(r.Details), millis(r.EvidenceEnd), string(ask), string(r.Facts), r.Digest, string(reason), 1, 0,
-		millis(r.CreatedAt), millis(r.ExpiresAt), string(broker.RequestPending), 0, "", 0, 0, "", "", strings.Join(r.Parents, " ")}, nil
+		millis(r.CreatedAt), millis(r.ExpiresAt), string(broker.RequestPending), 0, "", 0, 0, "", "", strings.Join(r.Parents, " "), r.Rank}, nil
 }
 
 func scanRequest(row scan) (broker.Request, error) {
@@ -126,7 +122,7 @@ func scanRequest(row scan) (broker.Request, error) {
 	var details, evidence, voted, created, expires, decided, until int64
 	err := row(&r.ID, &r.TaskID, &r.Sandbox, &r.Owner, &r.Runner, &r.Dedupe, &r.Provider, &scope, &r.Resource, &r.TTL, &r.Binding.JKT, &r.Binding.X5T,
 		&r.Tool, &details, &evidence, &ask, &facts, &r.Digest, &reason, &r.Asked, &voted, &created, &expires, &r.State, &decided, &granted, &r.GrantedTTL, &until,
-		&r.Code, &r.Note, &parents)
+		&r.Code, &r.Note, &parents, &r.Rank)
 	if err != nil {
 		return r, err
 	}
@@ -150,7 +146,7 @@ func scanVote(row scan) (broker.Vote, error) {
 	var scope string
 	var groups string
 	var approve, at int64
-	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at); err != nil {
+	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &v.Seen, &v.Proof); err != nil {
 		return v, err
 	}
 	v.Approve, v.At = approve != 0, fromMillis(at)

@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -31,8 +32,36 @@ func get(t *testing.T, s *safe.Safe, name string) string {
 	return v.Reveal()
 }
 
+func put(t *testing.T, s *safe.Safe, name, v string) {
+	t.Helper()
+	if err := s.Put(t.Context(), name, provider.NewSecret(v)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func become(v string) func(context.Context, provider.Secret) (provider.Secret, error) {
 	return func(context.Context, provider.Secret) (provider.Secret, error) { return provider.NewSecret(v), nil }
+}
+
+// addOne is an exchange of a number for the next one.
+func addOne(_ context.Context, old provider.Secret) (provider.Secret, error) {
+	n, err := strconv.Atoi(old.Reveal())
+	return provider.NewSecret(strconv.Itoa(n + 1)), err
+}
+
+// exchanges has s exchange the secret n, which must be want, for next, or for nothing
+// when that is "".
+func exchanges(t *testing.T, s *safe.Safe, want, next string) {
+	t.Helper()
+	err := s.Exchange(t.Context(), "n", hold, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
+		if old.Reveal() != want {
+			t.Errorf("the exchange sees %q, want %q", old.Reveal(), want)
+		}
+		return provider.NewSecret(next), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func TestSafeKeepsSecrets(t *testing.T) {
@@ -45,9 +74,7 @@ func TestSafeKeepsSecrets(t *testing.T) {
 			t.Errorf("Get of none = %v", err)
 		}
 		for _, v := range []string{"canary-1", "canary-2"} {
-			if err := s.Put(t.Context(), "token", provider.NewSecret(v)); err != nil {
-				t.Fatal(err)
-			}
+			put(t, s, "token", v)
 			if got := get(t, s, "token"); got != v {
 				t.Errorf("Get = %q", got)
 			}
@@ -97,20 +124,17 @@ func TestSafeExchangesOneAtATime(t *testing.T) {
 		c := &clock{now: time.Now()}
 		a, b := open(t, url), open(t, url)
 		safes := []*safe.Safe{openSafe(t, a, a, path, c), openSafe(t, b, b, path, c)}
-		if err := safes[0].Put(t.Context(), "n", provider.NewSecret("0")); err != nil {
-			t.Fatal(err)
-		}
+		put(t, safes[0], "n", "0")
 		var inside atomic.Int32
 		var wg sync.WaitGroup
 		for i := range 16 {
 			wg.Go(func() {
-				err := safes[i%2].Exchange(t.Context(), "n", time.Minute, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
+				err := safes[i%2].Exchange(t.Context(), "n", time.Minute, func(ctx context.Context, old provider.Secret) (provider.Secret, error) {
 					if inside.Add(1) != 1 {
 						t.Error("two hold it")
 					}
 					defer inside.Add(-1)
-					n, err := strconv.Atoi(old.Reveal())
-					return provider.NewSecret(strconv.Itoa(n + 1)), err
+					return addOne(ctx, old)
 				})
 				if err != nil {
 					t.Error(err)
@@ -135,9 +159,7 @@ func TestSafeLateHolder(t *testing.T) {
 		store, path := open(t, empty(t)), filepath.Join(t.TempDir(), "seal.key")
 		c := &clock{now: time.Now()}
 		s := openSafe(t, store, store, path, c)
-		if err := s.Put(t.Context(), "n", provider.NewSecret("0")); err != nil {
-			t.Fatal(err)
-		}
+		put(t, s, "n", "0")
 		err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
 			if end, ok := ctx.Deadline(); !ok || time.Until(end) > hold*3/4 {
 				t.Error("the work may go on longer than its claim")
@@ -190,6 +212,23 @@ func (u *unwilling) SettleSecret(ctx context.Context, name string, fence int64, 
 	return u.Store.SettleSecret(ctx, name, fence, sealed, at)
 }
 
+func (u *unwilling) PutSecret(ctx context.Context, r safe.Row) error {
+	if u.off.Load() {
+		return errOff
+	}
+	return u.Store.PutSecret(ctx, r)
+}
+
+// strand leaves s, whose store this is, with a successor of n that is not written.
+func (u *unwilling) strand(t *testing.T, s *safe.Safe, successor string) {
+	t.Helper()
+	u.off.Store(true)
+	defer u.off.Store(false)
+	if err := s.Exchange(t.Context(), "n", hold, become(successor)); !errors.Is(err, errOff) {
+		t.Errorf("Exchange = %v", err)
+	}
+}
+
 // The database goes away between the exchange and its record: the predecessor is
 // used up, so the successor is not lost as long as the process lives.
 func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
@@ -199,23 +238,18 @@ func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
 		c := &clock{now: time.Now()}
 		u := &unwilling{Store: store}
 		s := openSafe(t, u, store, path, c)
-		if err := s.Put(t.Context(), "n", provider.NewSecret("first")); err != nil {
-			t.Fatal(err)
-		}
+		put(t, s, "n", "first")
+		u.strand(t, s, "second")
 		u.off.Store(true)
-		if err := s.Exchange(t.Context(), "n", hold, become("second")); !errors.Is(err, errOff) {
-			t.Errorf("Exchange = %v", err)
+		// An operator's new one, and its removal, do not arrive either.
+		if s.Put(t.Context(), "n", provider.NewSecret("the operator's")) == nil || s.Remove(t.Context(), "n") == nil {
+			t.Error("it was replaced")
 		}
 		u.off.Store(false)
 		c.add(2 * hold)
-		err := s.Exchange(t.Context(), "n", hold, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
-			if old.Reveal() != "second" {
-				t.Errorf("the exchange sees %q", old.Reveal())
-			}
-			return provider.Secret{}, nil
-		})
-		if got := get(t, s, "n"); err != nil || got != "second" {
-			t.Errorf("it is %q, %v", got, err)
+		exchanges(t, s, "second", "")
+		if got := get(t, s, "n"); got != "second" {
+			t.Errorf("it is %q", got)
 		}
 	})
 }
@@ -230,33 +264,13 @@ func TestSafeSuccessorOfAnother(t *testing.T) {
 		mine, theirs := open(t, url), open(t, url)
 		u := &unwilling{Store: mine}
 		a, b := openSafe(t, u, mine, path, c), openSafe(t, theirs, theirs, path, c)
-		if err := a.Put(t.Context(), "n", provider.NewSecret("first")); err != nil {
-			t.Fatal(err)
-		}
-		u.off.Store(true)
-		if err := a.Exchange(t.Context(), "n", hold, become("second")); !errors.Is(err, errOff) {
-			t.Errorf("Exchange = %v", err)
-		}
-		u.off.Store(false)
-		if err := b.Put(t.Context(), "n", provider.NewSecret("the operator's")); err != nil {
-			t.Fatal(err)
-		}
+		put(t, a, "n", "first")
+		u.strand(t, a, "second")
+		put(t, b, "n", "the operator's")
 		c.add(2 * hold)
 		for _, next := range []string{"", "its successor"} {
-			err := a.Exchange(t.Context(), "n", hold, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
-				if old.Reveal() != "the operator's" {
-					t.Errorf("the exchange sees %q", old.Reveal())
-				}
-				return provider.NewSecret(next), nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-			want := next
-			if want == "" {
-				want = "the operator's"
-			}
-			if got := get(t, b, "n"); got != want {
+			exchanges(t, a, "the operator's", next)
+			if got, want := get(t, b, "n"), cmp.Or(next, "the operator's"); got != want {
 				t.Errorf("it is %q, not %q", got, want)
 			}
 		}
@@ -285,9 +299,7 @@ func TestSafeFitsIntoItsClaim(t *testing.T) {
 	store, path := open(t, "sqlite://"+filepath.Join(t.TempDir(), "ebb.db")), filepath.Join(t.TempDir(), "seal.key")
 	w := &slow{Store: store, t: t}
 	s := openSafe(t, w, store, path, &clock{now: time.Now()})
-	if err := s.Put(t.Context(), "n", provider.NewSecret("first")); err != nil {
-		t.Fatal(err)
-	}
+	put(t, s, "n", "first")
 	var work time.Duration
 	err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
 		end, _ := ctx.Deadline()

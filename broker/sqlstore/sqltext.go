@@ -36,12 +36,13 @@ type bulk struct {
 	e     *engine
 	head  string // INSERT INTO t (a, b) VALUES
 	row   string // (?, ?)
+	tail  string // after the last row
 	texts [chunk + 1]string
 }
 
 func (b *bulk) text(n int) string {
 	if b.texts[n] == "" {
-		b.texts[n] = b.e.dialectText(b.head + " " + b.row + strings.Repeat(", "+b.row, n-1))
+		b.texts[n] = b.e.dialectText(b.head + " " + b.row + strings.Repeat(", "+b.row, n-1) + b.tail)
 	}
 	return b.texts[n]
 }

@@ -24,7 +24,7 @@ func (s *Store) Vote(ctx context.Context, v broker.Vote, grantUntil time.Time, e
 	if v.By == "" || v.At.IsZero() || v.Approve && grantUntil.IsZero() {
 		return broker.Request{}, errors.New("vote: it needs a voter, a time, and for a yes the end of the grant")
 	}
-	if err := storable(v.RequestID, v.By, v.Digest, string(v.Code), v.Note); err != nil {
+	if err := storable(v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Seen, v.Proof); err != nil {
 		return broker.Request{}, fmt.Errorf("vote: %w", err)
 	}
 	v.At = v.At.UTC().Truncate(time.Millisecond)
@@ -99,8 +99,8 @@ func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At))
+	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof) VALUES ("+marks(13)+")",
+		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Seen, v.Proof)
 	return err
 }
 

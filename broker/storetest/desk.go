@@ -16,7 +16,7 @@ func RunDesk(t *testing.T, open OpenStores) {
 		"Create": createRequest, "Repeat": repeatRequest, "RepeatRace": repeatRace, "Overdue": overdueIsReplaced, "Cap": capRequests, "CapRace": capRace,
 		"CreateForTask": createForTask, "CreateRefuses": createRefuses, "Settle": settle, "SettleRace": settleRace, "SettleWithLease": settleWithLease,
 		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
-		"Filters": requestFilters, "RequestPages": requestPages,
+		"Filters": requestFilters, "RequestPages": requestPages, "Waiting": waiting, "WaitingPages": waitingPages, "Marks": marked, "Seen": seen,
 	})
 }
 

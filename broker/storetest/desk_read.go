@@ -27,6 +27,7 @@ func requestFilters(t *journalTest) {
 	for i := range 6 {
 		rs = append(rs, t.asked(func(r *broker.Request) {
 			r.Owner, r.Groups = fmt.Sprint("owner", i%2), []string{fmt.Sprint("g", i%3), "g9", "g9"}
+			r.Provider = fmt.Sprint("p", i%4)
 			r.CreatedAt, r.ExpiresAt, r.TTL = minute(i), minute(10+i), 3600
 		}))
 	}
@@ -59,6 +60,7 @@ func requestFilters(t *journalTest) {
 		"ids":        {broker.RequestFilter{IDs: pick(5, 0)}, pick(0, 5)},
 		"task":       {broker.RequestFilter{TaskID: rs[3].TaskID}, pick(3)},
 		"owner":      {broker.RequestFilter{Owner: "owner1"}, pick(1, 3, 5)},
+		"provider":   {broker.RequestFilter{Provider: "p1"}, pick(1, 5)},
 		"pending":    {broker.RequestFilter{State: broker.RequestPending}, pick(3, 4, 5)},
 		"open":       {broker.RequestFilter{Open: true}, pick(0, 3, 4, 5)},
 		"group":      {broker.RequestFilter{Group: "g0"}, pick(0, 3)},

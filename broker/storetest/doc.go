@@ -2,11 +2,14 @@
 // the contracts in package broker, races, paging and recovery.
 //
 //	journal.go           RunJournal, and what its parts share
-//	journal_units.go     what one unit does, and what it refuses
+//	journal_units.go     what one unit does
+//	journal_refuse.go    what it refuses, and that it is done as a whole or not at all
 //	journal_delegation.go  tasks that sandboxes delegated to, and counted credentials
 //	journal_races.go     one winner, withdrawal, reopening, replicas
 //	journal_read.go      filters, pages, derived states of leases
+//	journal_listing.go   pages of lists, forth and back
 //	journal_audit.go     the chain under concurrency, entries, checkpoints
+//	journal_figures.go   sums over windows, against counting all of a random history
 //	journal_fixtures.go  tasks, leases and requests with every member filled
 //	journal_postgres.go  a database of its own on a real server
 //	lane.go              RunLane, and what its parts share
@@ -18,14 +21,13 @@
 //	desk.go              RunDesk: creating requests
 //	desk_settle.go       settling them
 //	desk_vote.go         votes
-//	desk_read.go         filters of requests
+//	desk_read.go         filters of requests; desk_queue.go  those that wait, what was seen
 //	ledger.go            RunLedger, and what its parts share
-//	ledger_tasks.go, ledger_touch.go, ledger_due.go, ledger_leases.go, ledger_feed.go,
-//	ledger_gate.go, ledger_rates.go, ledger_values.go, ledger_guard.go
+//	ledger_tasks.go, ledger_touch.go, ledger_due.go, ledger_leases.go, ledger_owners.go,
+//	ledger_lease_races.go, ledger_feed.go, ledger_gate.go, ledger_rates.go, ledger_values.go, ledger_guard.go
 //	                     one file for each part of the contract
 //	ledger_model.go      random walks against a model; ledger_model_ops.go its steps
 //	ledger_bench.go      BenchLedger
 //
-// What needs a real server runs when EBB_TEST_<SERVER> names one; EBB_TEST_REQUIRE,
-// a comma-separated list, makes the absence of one an error.
+// What needs a real server finds it with package counterpart.
 package storetest

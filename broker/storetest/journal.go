@@ -26,12 +26,13 @@ type OpenStores = func(t *testing.T) func() Stores
 // RunJournal runs every sentence of the contract of broker.Journal.
 func RunJournal(t *testing.T, open OpenStores) {
 	run(t, open, map[string]func(*journalTest){
-		"OpenTask": openTask, "MoveTask": moveTask, "BindSandbox": bindSandbox, "IssueLease": issueLease, "EndLease": endLease, "EndLineage": endLineage,
+		"OpenTask": openTask, "MoveTask": moveTask, "BindSandbox": bindSandbox, "IssueLease": issueLease, "Begin": begun, "EndLease": endLease, "EndLineage": endLineage,
 		"OpenDelegated": openDelegated, "Uses": countedUses, "UsesRace": usesRace, "Below": belowAndTree,
 		"Unit": unitIsAtomic, "Refuses": refusesBadRecords, "OneWinner": oneWinner, "Losers": losersDoNotHarm, "Duplicates": duplicatesInOneBatch, "Ended": mintsRacingTheEnd,
 		"Context": withdrawnByContext, "Closed": closedStore, "Reopen": reopen, "Replicas": replicas,
-		"TaskFilters": taskFilters, "LeaseFilters": leaseFilters, "DerivedStates": derivedStates, "Pages": pages,
+		"TaskFilters": taskFilters, "LeaseFilters": leaseFilters, "DerivedStates": derivedStates, "Pages": pages, "LeaseLists": leaseLists, "EntryLists": entryLists,
 		"Chain": chainUnderConcurrency, "Order": chainTime, "Entries": entryFilters, "Checkpoints": checkpoints, "Break": breakOff,
+		"Figures": figures,
 	})
 }
 

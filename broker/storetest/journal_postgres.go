@@ -4,28 +4,21 @@ import (
 	"context"
 	"crypto/rand"
 	"net/url"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"ebb/broker/brokertest/counterpart"
 )
 
 // Postgres creates an empty database on the server of EBB_TEST_POSTGRES (a URL
 // whose user may create databases) and returns its URL; the end of the test
-// drops it. Without the variable the test is skipped, or fails when
-// EBB_TEST_REQUIRE lists "postgres".
+// drops it.
 func Postgres(t testing.TB) string {
 	t.Helper()
-	server := os.Getenv("EBB_TEST_POSTGRES")
-	if server == "" {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "postgres") {
-			t.Fatal("EBB_TEST_REQUIRE lists postgres: set EBB_TEST_POSTGRES to the URL of a server")
-		}
-		t.Skip("EBB_TEST_POSTGRES is not set")
-	}
+	server := counterpart.Need(t, "EBB_TEST_POSTGRES")
 	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatal("EBB_TEST_POSTGRES is not a URL")

@@ -120,6 +120,37 @@ func issueLease(t *journalTest) {
 	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.LeaseIssued})), 2)
 }
 
+// begun units go on by themselves, and each waits for its own outcome, in any order.
+func begun(t *journalTest) {
+	task := t.openTask()
+	l := Lease(task.ID)
+	record := func(l broker.Lease) broker.Record {
+		return broker.Record{IssueLease: &l, Entries: []audit.Entry{Entry(audit.LeaseIssued, task.ID)}}
+	}
+	first := t.Journal.Begin(t.Context(), record(l))
+	second := t.Journal.Begin(t.Context(), record(Lease(task.ID)))
+	again := t.Journal.Begin(t.Context(), record(l))
+	empty := t.Journal.Begin(t.Context(), broker.Record{})
+	end := t.Journal.Begin(t.Context(), broker.Record{MoveTask: closing(task.ID, Epoch)})
+	t.want("end", end(), nil)
+	late := t.Journal.Begin(t.Context(), record(Lease(task.ID)))
+	t.want("late", late(), broker.ErrTaskClosed)
+	if empty() == nil {
+		t.Error("an empty record was taken")
+	}
+	// The end may have been taken with them, and then counts as the first of all.
+	ok := 0
+	for name, wait := range map[string]func() error{"first": first, "second": second, "again": again} {
+		switch err := wait(); {
+		case err == nil:
+			ok++
+		case !errors.Is(err, broker.ErrTaskClosed) && (name == "second" || !errors.Is(err, broker.ErrExists)):
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.LeaseIssued})), ok)
+}
+
 func endLease(t *journalTest) {
 	task := t.openTask()
 	end := func(id string, s broker.LeaseState, at time.Time) error {
@@ -188,83 +219,4 @@ func endLineage(t *journalTest) {
 	child := narrow(other.ID)
 	t.want("expire", revoke(other.ID, "", broker.LeaseExpired), nil)
 	t.same("what was narrowed from an expired one", t.leaseAt(child.ID, now).State, broker.LeaseLive)
-}
-
-func unitIsAtomic(t *journalTest) {
-	task := t.openTask()
-	taken := t.issue(Lease(task.ID))
-	fresh := Lease(task.ID)
-	before := len(t.entries(broker.EntryFilter{}))
-	for name, r := range map[string]broker.Record{
-		"the lease exists": {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}, BindSandbox: &broker.SandboxOf{TaskID: task.ID, Sandbox: Sandbox(task.ID)}, IssueLease: &taken},
-		"the end loses":    {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen}, IssueLease: &fresh, EndLease: &broker.LeaseEnd{ID: "lse_none", State: broker.LeaseRevoked, At: Epoch}},
-		"the move loses":   {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen}, MoveTask: closing("tsk_none", Epoch), IssueLease: &fresh},
-	} {
-		r.Entries = []audit.Entry{Entry(audit.TaskClosed, task.ID)}
-		if err := t.Journal.Append(t.Context(), r); !errors.Is(err, broker.ErrExists) && !errors.Is(err, broker.ErrNotFound) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-	t.same("task", t.task(task.ID), task)
-	for what, got := range map[string]func() (int, error){
-		"tasks": func() (int, error) {
-			x, err := t.Journal.Tasks(t.Context(), broker.TaskFilter{IDs: []string{"tsk_x"}})
-			return len(x), err
-		},
-		"leases": func() (int, error) {
-			x, err := t.Journal.Leases(t.Context(), broker.LeaseFilter{IDs: []string{fresh.ID}, Now: Epoch})
-			return len(x), err
-		},
-	} {
-		if n, err := got(); n != 0 || err != nil {
-			t.Errorf("%s of failed units: got %d, %v", what, n, err)
-		}
-	}
-	t.same("entries", len(t.entries(broker.EntryFilter{})), before)
-	// One unit may do everything.
-	box := Sandbox(fresh.TaskID)
-	t.append(broker.Record{
-		MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}, BindSandbox: &broker.SandboxOf{TaskID: task.ID, Sandbox: box},
-		IssueLease: &fresh, EndLease: &broker.LeaseEnd{ID: taken.ID, State: broker.LeaseRevoked, At: Epoch.Add(time.Minute)},
-		Entries: []audit.Entry{Entry(audit.TaskPaused, task.ID), Entry(audit.SandboxEnrolled, task.ID), Entry(audit.LeaseIssued, task.ID)},
-	})
-	t.same("entries", len(t.entries(broker.EntryFilter{})), before+3)
-}
-
-func refusesBadRecords(t *journalTest) {
-	task := t.openTask()
-	lease := func(f func(*broker.Lease)) broker.Record {
-		l := Lease(task.ID)
-		f(&l)
-		return broker.Record{IssueLease: &l}
-	}
-	entry := func(f func(*audit.Entry)) broker.Record {
-		e := Entry(audit.TaskOpened, task.ID)
-		f(&e)
-		return broker.Record{Entries: []audit.Entry{e}}
-	}
-	for name, r := range map[string]broker.Record{
-		"empty":              {},
-		"task without id":    {OpenTask: &broker.Task{State: broker.TaskOpen}},
-		"task without state": {OpenTask: &broker.Task{ID: "tsk_x"}},
-		"task with NUL":      {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen, Name: "a\x00b"}},
-		"task not UTF-8":     {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen, Owner: "a\xff"}},
-		"unknown state":      {MoveTask: &broker.TaskMove{ID: task.ID, State: "gone", At: Epoch}},
-		"close without time": {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskClosed, Cause: broker.CauseStopped}},
-		"close for nothing":  {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskClosed, At: Epoch}},
-		"sandbox without id": {BindSandbox: &broker.SandboxOf{TaskID: task.ID}},
-		"lease without id":   lease(func(l *broker.Lease) { l.ID = "" }),
-		"lease that ended":   lease(func(l *broker.Lease) { l.State = broker.LeaseRevoked }),
-		"lease in no state":  lease(func(l *broker.Lease) { l.State = "" }),
-		"lease of no time":   lease(func(l *broker.Lease) { l.ExpiresAt = l.IssuedAt }),
-		"lease with NUL":     lease(func(l *broker.Lease) { l.Tool = "\x00" }),
-		"unknown kind":       entry(func(e *audit.Entry) { e.Kind = "task.exploded" }),
-		"entry by nobody":    entry(func(e *audit.Entry) { e.Actor = "" }),
-		"entry with a list":  entry(func(e *audit.Entry) { e.Data = []byte(`[1]`) }),
-	} {
-		if err := t.Journal.Append(t.Context(), r); err == nil {
-			t.Errorf("%s: appended", name)
-		}
-	}
-	t.same("entries", len(t.entries(broker.EntryFilter{})), 1)
 }

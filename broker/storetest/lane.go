@@ -14,7 +14,7 @@ import (
 func RunLane(t *testing.T, open OpenStores) {
 	run(t, open, map[string]func(*journalTest){
 		"Issue": issueUpstream, "IssueRefused": issueUpstreamRefused,
-		"Take": take, "TakeClaims": takeClaims, "TakeTurns": takeTurns, "TakeThousands": takeThousands, "TakeBounds": takeBounds,
+		"Take": take, "TakeClaims": takeClaims, "TakeTurns": takeTurns, "TakeTrees": takeTrees, "TakeThousands": takeThousands, "TakeBounds": takeBounds,
 		"SettleLife": settleLife, "SettleFence": settleFence, "SettleFinal": settleFinal, "SettleOnce": settleOnce, "SettleExpiry": settleExpiry,
 		"SettleHandle": settleHandle, "SettleErases": settleErases, "SettleAgain": settleAgain, "SettleRefused": settleRefused,
 		"Close": closeMoves, "CloseThenSettle": closeThenSettle, "CloseExpired": closeExpired, "End": endUpstream, "EndNarrowed": endNarrowed,

@@ -112,6 +112,26 @@ func takeTurns(t *journalTest) {
 	t.same("the rest", ids(t.take(now, 10)), []string{a3.ID, a4.ID})
 }
 
+// A tree has one turn, whatever number of tasks it was delegated to; in its turns each
+// of them has one.
+func takeTrees(t *journalTest) {
+	root, other := t.openTask(), t.openTask()
+	first, second := under(root), under(root)
+	below := under(first)
+	for _, child := range []broker.Task{first, second, below} {
+		t.want("delegate", t.delegated(child, 9), nil)
+	}
+	at := Epoch.Add(5 * time.Minute)
+	owed := func(task broker.Task, n int) string { return t.owed(task.ID, at.Add(time.Duration(n)*time.Second)).ID }
+	f1, f2, f3 := owed(first, 1), owed(first, 2), owed(first, 3)
+	s1, b1, r1 := owed(second, 4), owed(below, 5), owed(root, 6)
+	o1, o2 := owed(other, 20), owed(other, 21)
+	want := []string{f1, o1, s1, o2, b1, r1, f2, f3}
+	now := at.Add(30 * time.Second)
+	t.same("all", ids(t.take(now, 10)), want)
+	t.same("five", ids(t.take(now.Add(time.Minute), 5)), want[:5])
+}
+
 // One task that owes thousands does not hold up another, whatever page is asked for.
 func takeThousands(t *journalTest) {
 	const many = 10_000

@@ -52,6 +52,14 @@ func RunLedger(t *testing.T, open OpenLedger) {
 		{"lease/no survivor of an end", leaseEndPutRace},
 		{"lease/clock going backwards", leaseClockBack},
 		{"lease/many", leaseMany},
+		{"owner/cap", ownerCap},
+		{"owner/cap under concurrency", ownerCapRace},
+		{"owner/ends give places back", ownerEnds},
+		{"owner/what is refused gives its place back", ownerRefused},
+		{"owner/one of each runner", ownerOfRunner},
+		{"owner/refill counts", ownerRefill},
+		{"owner/many that ended", ownerManyEnded},
+		{"owner/puts, ends and closes at once", ownerRace},
 		{"gate/admit", gateAdmit},
 		{"gate/claims", gateClaims},
 		{"gate/claim has one winner", gateClaimRace},
@@ -121,7 +129,7 @@ func (t *ledgerTest) put(l broker.Live) string {
 
 func (t *ledgerTest) putLease(l broker.LiveLease) {
 	t.Helper()
-	t.want("PutLease", t.l.PutLease(t.ctx, l, 0, false), nil)
+	t.want("PutLease", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, false), nil)
 }
 
 func (t *ledgerTest) close(id string) broker.Counts {
@@ -176,7 +184,7 @@ func class(err error) string {
 	if _, ok := errors.AsType[*broker.RateError](err); ok {
 		return "rate"
 	}
-	for _, s := range []error{broker.ErrNotFound, broker.ErrDone, broker.ErrClaimed, broker.ErrTaskClosed, broker.ErrTaskPaused, broker.ErrCap, broker.ErrLost, broker.ErrExists} {
+	for _, s := range []error{broker.ErrNotFound, broker.ErrDone, broker.ErrClaimed, broker.ErrTaskClosed, broker.ErrTaskPaused, broker.ErrCap, broker.ErrOwnerCap, broker.ErrLost, broker.ErrExists} {
 		if errors.Is(err, s) {
 			return s.Error()
 		}

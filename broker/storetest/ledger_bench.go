@@ -46,7 +46,7 @@ func BenchLedger(b *testing.B, open func(b *testing.B) broker.Ledger) {
 		l, ids := benchTasks(b, open)
 		exp := time.Now().Add(time.Hour)
 		benchParallel(b, func(n int64) error {
-			return l.PutLease(ctx, broker.LiveLease{ID: fmt.Sprintf("lse_%032x", n), TaskID: ids[n%int64(len(ids))], ExpiresAt: exp}, 1e9, false)
+			return l.PutLease(ctx, broker.LiveLease{ID: fmt.Sprintf("lse_%032x", n), TaskID: ids[n%int64(len(ids))], ExpiresAt: exp}, broker.LeaseLimits{Task: 1e9}, false)
 		})
 	})
 	b.Run("Status", func(b *testing.B) {
@@ -89,7 +89,7 @@ func benchFill(b *testing.B, l broker.Ledger, task string, n int) {
 	g.SetLimit(64)
 	for i := range n {
 		g.Go(func() error {
-			return l.PutLease(ctx, broker.LiveLease{ID: fmt.Sprintf("lse_%032x", i), TaskID: task, ExpiresAt: exp}, 0, true)
+			return l.PutLease(ctx, broker.LiveLease{ID: fmt.Sprintf("lse_%032x", i), TaskID: task, ExpiresAt: exp}, broker.LeaseLimits{}, true)
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -79,7 +79,7 @@ func (t *ledgerTest) calls(ctx context.Context, id string) map[string]error {
 	_, _, out["SetState"] = t.l.SetState(ctx, id, broker.TaskClosed, t.now(), t.keep())
 	_, out["Touch"] = t.l.Touch(ctx, id, broker.Touch{Denials: 1, Due: t.now()})
 	_, out["Due"] = t.l.Due(ctx, t.now(), t.now(), 1)
-	out["PutLease"] = t.l.PutLease(ctx, lease, 0, false)
+	out["PutLease"] = t.l.PutLease(ctx, lease, broker.LeaseLimits{}, false)
 	_, out["EndLease"] = t.l.EndLease(ctx, lease, t.now())
 	_, out["Status"] = t.l.Status(ctx, id, lease.ID, t.now())
 	_, _, out["Follow"] = t.l.Follow(ctx, "", 1, 0)

@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"errors"
-	"sync"
 	"time"
 
 	"ebb/broker"
@@ -47,22 +45,22 @@ func leasePutRefuses(t *ledgerTest) {
 	id := t.id("tsk", 1)
 	l := t.lease(id, 1, time.Minute)
 	for _, refill := range []bool{false, true} {
-		t.want("unknown task", t.l.PutLease(t.ctx, l, 0, refill), broker.ErrNotFound)
+		t.want("unknown task", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, refill), broker.ErrNotFound)
 	}
 	t.put(t.live(id))
 	_, _, err := t.l.SetState(t.ctx, id, broker.TaskPaused, t.now(), t.keep())
 	t.want("SetState", err, nil)
-	t.want("paused task", t.l.PutLease(t.ctx, l, 0, false), broker.ErrTaskPaused)
+	t.want("paused task", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, false), broker.ErrTaskPaused)
 	t.alive(false, l)
-	t.want("refill of a paused task", t.l.PutLease(t.ctx, l, 0, true), nil)
+	t.want("refill of a paused task", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), nil)
 	t.alive(true, l)
 	_, _, err = t.l.SetState(t.ctx, id, broker.TaskOpen, t.now(), t.keep())
 	t.want("SetState", err, nil)
 	t.putLease(t.lease(id, 2, time.Minute))
 	t.close(id)
 	for _, refill := range []bool{false, true} {
-		t.want("closed task", t.l.PutLease(t.ctx, t.lease(id, 3, time.Minute), 0, refill), broker.ErrTaskClosed)
-		t.want("known lease of a closed task", t.l.PutLease(t.ctx, l, 0, refill), broker.ErrTaskClosed)
+		t.want("closed task", t.l.PutLease(t.ctx, t.lease(id, 3, time.Minute), broker.LeaseLimits{}, refill), broker.ErrTaskClosed)
+		t.want("known lease of a closed task", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, refill), broker.ErrTaskClosed)
 	}
 	t.alive(false, l)
 }
@@ -82,7 +80,7 @@ func leaseEnd(t *ledgerTest) {
 		t.alive(true, b)
 	}
 	for _, refill := range []bool{false, true} {
-		t.want("PutLease after its end", t.l.PutLease(t.ctx, a, 0, refill), broker.ErrDone)
+		t.want("PutLease after its end", t.l.PutLease(t.ctx, a, broker.LeaseLimits{}, refill), broker.ErrDone)
 		t.alive(false, a)
 	}
 }
@@ -99,15 +97,15 @@ func leaseEndFinal(t *ledgerTest) {
 	}
 	_, err = t.l.Admit(t.ctx, broker.Admission{TaskID: id})
 	t.want("Admit: ending a lease makes no task known", err, broker.ErrNotFound)
-	t.want("PutLease", t.l.PutLease(t.ctx, l, 0, true), broker.ErrNotFound)
+	t.want("PutLease", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), broker.ErrNotFound)
 	t.put(t.live(id))
-	t.want("PutLease", t.l.PutLease(t.ctx, l, 0, true), broker.ErrDone)
+	t.want("PutLease", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), broker.ErrDone)
 	t.alive(false, l)
 	t.clock.move(time.Hour - time.Millisecond)
 	for i := range 100 {
 		t.putLease(t.lease(id, 1000+i, time.Minute))
 	}
-	t.want("PutLease just before its expiry", t.l.PutLease(t.ctx, l, 0, true), broker.ErrDone)
+	t.want("PutLease just before its expiry", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), broker.ErrDone)
 
 	// In a closed task a lease still ends once.
 	m := t.lease(id, 2, time.Hour)
@@ -122,60 +120,25 @@ func leaseEndFinal(t *ledgerTest) {
 	}
 }
 
-func leaseEndRace(t *ledgerTest) {
-	id := t.task(1)
-	l := t.lease(id, 1, time.Minute)
-	t.putLease(l)
-	other := t.second()
-	wins := t.race(16, func(i int) (bool, error) {
-		if i%2 == 1 {
-			return other.EndLease(t.ctx, l, t.now())
-		}
-		return t.l.EndLease(t.ctx, l, t.now())
-	})
-	if wins != 1 {
-		t.Errorf("%d calls ended the lease first", wins)
-	}
-	t.alive(false, l)
-}
-
 func leaseCap(t *ledgerTest) {
 	id := t.task(1)
 	for i := range 3 {
-		t.want("PutLease", t.l.PutLease(t.ctx, t.lease(id, i, time.Duration(i+1)*time.Minute), 3, false), nil)
+		t.want("PutLease", t.l.PutLease(t.ctx, t.lease(id, i, time.Duration(i+1)*time.Minute), broker.LeaseLimits{Task: 3}, false), nil)
 	}
 	next := t.lease(id, 9, time.Hour)
-	t.want("PutLease over the cap", t.l.PutLease(t.ctx, next, 3, false), broker.ErrCap)
-	t.want("PutLease over the cap in a refill", t.l.PutLease(t.ctx, next, 3, true), broker.ErrCap)
+	t.want("PutLease over the cap", t.l.PutLease(t.ctx, next, broker.LeaseLimits{Task: 3}, false), broker.ErrCap)
+	t.want("PutLease over the cap in a refill", t.l.PutLease(t.ctx, next, broker.LeaseLimits{Task: 3}, true), broker.ErrCap)
 	t.alive(false, next)
-	t.want("PutLease of a known lease at the cap", t.l.PutLease(t.ctx, t.lease(id, 0, time.Minute), 3, false), nil)
-	t.want("another task", t.l.PutLease(t.ctx, t.lease(t.task(2), 9, time.Minute), 1, false), nil)
-	t.want("no limit", t.l.PutLease(t.ctx, t.lease(id, 8, 90*time.Second), 0, false), nil)
+	t.want("PutLease of a known lease at the cap", t.l.PutLease(t.ctx, t.lease(id, 0, time.Minute), broker.LeaseLimits{Task: 3}, false), nil)
+	t.want("another task", t.l.PutLease(t.ctx, t.lease(t.task(2), 9, time.Minute), broker.LeaseLimits{Task: 1}, false), nil)
+	t.want("no limit", t.l.PutLease(t.ctx, t.lease(id, 8, 90*time.Second), broker.LeaseLimits{}, false), nil)
 	// The first expires, another ends: two places, of which one is over the cap.
 	t.clock.move(time.Minute)
-	t.want("PutLease over the cap", t.l.PutLease(t.ctx, next, 3, false), broker.ErrCap)
+	t.want("PutLease over the cap", t.l.PutLease(t.ctx, next, broker.LeaseLimits{Task: 3}, false), broker.ErrCap)
 	_, err := t.l.EndLease(t.ctx, t.lease(id, 1, time.Minute), t.now())
 	t.want("EndLease", err, nil)
-	t.want("PutLease", t.l.PutLease(t.ctx, next, 3, false), nil)
-	t.want("PutLease over the cap", t.l.PutLease(t.ctx, t.lease(id, 10, time.Minute), 3, false), broker.ErrCap)
-}
-
-func leaseCapRace(t *ledgerTest) {
-	id := t.task(1)
-	other := t.second()
-	wins := t.race(16, func(i int) (bool, error) {
-		l := t.l
-		if i%2 == 1 {
-			l = other
-		}
-		return won(l.PutLease(t.ctx, t.lease(id, i, time.Minute), 5, false), broker.ErrCap)
-	})
-	if wins != 5 {
-		t.Errorf("%d leases under a cap of 5", wins)
-	}
-	if got := t.close(id); got.Live != 5 {
-		t.Errorf("%d live, want 5", got.Live)
-	}
+	t.want("PutLease", t.l.PutLease(t.ctx, next, broker.LeaseLimits{Task: 3}, false), nil)
+	t.want("PutLease over the cap", t.l.PutLease(t.ctx, t.lease(id, 10, time.Minute), broker.LeaseLimits{Task: 3}, false), broker.ErrCap)
 }
 
 func leaseCounts(t *ledgerTest) {
@@ -205,71 +168,6 @@ func leaseCounts(t *ledgerTest) {
 	count(2, 2)
 }
 
-// I2: when closing is acknowledged no lease is alive, whatever a put that raced
-// with it was told.
-func leaseCloseRace(t *ledgerTest) {
-	other := t.second()
-	for round := range 10 {
-		id := t.task(round)
-		var mu sync.Mutex
-		closed := false
-		t.race(16, func(i int) (bool, error) {
-			l := t.l
-			if i%2 == 1 {
-				l = other
-			}
-			if i == 7 {
-				_, _, err := l.SetState(t.ctx, id, broker.TaskClosed, t.now(), t.keep())
-				mu.Lock()
-				defer mu.Unlock()
-				closed = true
-				return true, err
-			}
-			for n := range 5 {
-				mu.Lock()
-				late := closed
-				mu.Unlock()
-				lease := t.lease(id, i*100+n, time.Minute)
-				err := l.PutLease(t.ctx, lease, 0, n%2 == 0)
-				if err == nil && late {
-					err = errors.New("a put after the close was accepted")
-				}
-				if _, err = won(err, broker.ErrTaskClosed); err != nil {
-					return false, err
-				}
-				alive, err := l.Status(t.ctx, id, lease.ID, t.now())
-				if err == nil && alive && late {
-					err = errors.New("alive after the close")
-				}
-				if err != nil {
-					return false, err
-				}
-			}
-			return true, nil
-		})
-		for i := range 16 {
-			for n := range 5 {
-				t.alive(false, t.lease(id, i*100+n, time.Minute))
-			}
-		}
-	}
-}
-
-func leaseEndPutRace(t *ledgerTest) {
-	id := t.task(1)
-	for n := range 20 {
-		l := t.lease(id, n, time.Minute)
-		t.race(16, func(i int) (bool, error) {
-			if i == 7 {
-				_, err := t.l.EndLease(t.ctx, l, t.now())
-				return true, err
-			}
-			return won(t.l.PutLease(t.ctx, l, 0, true), broker.ErrDone)
-		})
-		t.alive(false, l)
-	}
-}
-
 func leaseClockBack(t *ledgerTest) {
 	id, shut := t.task(1), t.task(2)
 	ended, inShut := t.lease(id, 1, 5*time.Minute), t.lease(shut, 2, 5*time.Minute)
@@ -286,8 +184,8 @@ func leaseClockBack(t *ledgerTest) {
 	}
 	t.clock.move(-8 * time.Minute)
 	for range 3 {
-		t.want("PutLease after its end", t.l.PutLease(t.ctx, ended, 0, true), broker.ErrDone)
-		t.want("PutLease in a closed task", t.l.PutLease(t.ctx, inShut, 0, true), broker.ErrTaskClosed)
+		t.want("PutLease after its end", t.l.PutLease(t.ctx, ended, broker.LeaseLimits{}, true), broker.ErrDone)
+		t.want("PutLease in a closed task", t.l.PutLease(t.ctx, inShut, broker.LeaseLimits{}, true), broker.ErrTaskClosed)
 		t.alive(false, ended)
 		t.alive(false, inShut)
 		t.alive(true, late)
@@ -300,7 +198,7 @@ func leaseMany(t *ledgerTest) {
 	const n = 2000
 	t.race(8, func(i int) (bool, error) {
 		for j := i; j < n; j += 8 {
-			if err := t.l.PutLease(t.ctx, t.lease(id, j, time.Duration(j%7+1)*time.Minute), 0, false); err != nil {
+			if err := t.l.PutLease(t.ctx, t.lease(id, j, time.Duration(j%7+1)*time.Minute), broker.LeaseLimits{}, false); err != nil {
 				return false, err
 			}
 		}

@@ -146,9 +146,9 @@ func (m *model) due(*rapid.T) {
 func (m *model) putLease(*rapid.T) {
 	id := m.taskID()
 	l := m.leaseOf(id)
-	limit := rapid.IntRange(0, 3).Draw(m.rt, "limit")
+	limit, owner := rapid.IntRange(0, 3).Draw(m.rt, "limit"), rapid.IntRange(0, 3).Draw(m.rt, "owner")
 	refill := rapid.Bool().Draw(m.rt, "refill")
-	err := m.l.PutLease(m.ctx, l, limit, refill)
+	err := m.l.PutLease(m.ctx, l, broker.LeaseLimits{Task: limit, Owner: owner}, refill)
 	t := m.tasks[id]
 	want := ""
 	switch {
@@ -163,10 +163,20 @@ func (m *model) putLease(*rapid.T) {
 	case t.leases[l.ID] != 0:
 	case limit > 0 && m.count(t).Live >= limit:
 		want = broker.ErrCap.Error()
+	case owner > 0 && l.ExpiresAt.After(m.now()) && m.held() >= owner:
+		want = broker.ErrOwnerCap.Error()
 	default:
 		t.leases[l.ID] = l.ExpiresAt.UnixMilli()
 	}
 	m.expect("PutLease", err, want)
+}
+
+// held is how many leases the one owner of all tasks has.
+func (m *model) held() (n int) {
+	for _, t := range m.tasks {
+		n += m.count(t).Live
+	}
+	return n
 }
 
 func (m *model) endLease(*rapid.T) {

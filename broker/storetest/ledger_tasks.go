@@ -38,10 +38,15 @@ func taskPutAndRead(t *ledgerTest) {
 
 func taskPutMonotonic(t *ledgerTest) {
 	first := t.live(t.id("tsk", 1))
+	// Without those above it, a delegated task would outlive them.
+	first.Ancestors = []string{t.id("tsk", 8), t.id("tsk", 9)}
+	first.Delegation = &broker.Delegation{Expect: broker.Expect{Attestor: "enroll", Selectors: map[string]string{"a": "b"}}, Depth: 2, Open: 3}
 	t.put(first)
 	_, err := t.l.Touch(t.ctx, first.ID, broker.Touch{Sandbox: sandbox(1, t.now()), Denials: 2, Violations: 1, Taint: []string{"web"}, Due: t.in(5 * time.Minute)})
 	t.want("Touch", err, nil)
 	want := t.read(first.ID)
+	t.same("above it", want.Ancestors, first.Ancestors)
+	t.same("what it may delegate", want.Delegation, first.Delegation)
 
 	// A refill that knows less takes nothing away.
 	t.put(first)
@@ -63,7 +68,7 @@ func taskPutMonotonic(t *ledgerTest) {
 	t.same("put open over paused", t.read(first.ID), want)
 
 	l := t.lease(first.ID, 1, time.Minute)
-	t.want("PutLease refill", t.l.PutLease(t.ctx, l, 0, true), nil)
+	t.want("PutLease refill", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), nil)
 	t.close(first.ID)
 	for _, again := range []broker.Live{first, paused} {
 		t.put(again)
@@ -71,7 +76,7 @@ func taskPutMonotonic(t *ledgerTest) {
 			t.Errorf("put %s reopened a closed task: %s", again.State, got)
 		}
 		t.alive(false, l)
-		t.want("PutLease", t.l.PutLease(t.ctx, l, 0, true), broker.ErrTaskClosed)
+		t.want("PutLease", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), broker.ErrTaskClosed)
 	}
 	if box := t.read(first.ID).Sandbox; box == nil || box.ID != sandbox(1, t.now()).ID {
 		t.Errorf("sandbox is %+v", box)
@@ -89,7 +94,7 @@ func taskPutMonotonic(t *ledgerTest) {
 	opened.State = broker.TaskClosed
 	t.put(opened)
 	t.alive(false, l)
-	t.want("PutLease", t.l.PutLease(t.ctx, l, 0, true), broker.ErrTaskClosed)
+	t.want("PutLease", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), broker.ErrTaskClosed)
 }
 
 func taskStates(t *ledgerTest) {
@@ -151,7 +156,7 @@ func taskTombstone(t *ledgerTest) {
 		t.Errorf("tombstone reads as %+v", got)
 	}
 	l := t.lease(id, 1, time.Minute)
-	t.want("PutLease", t.l.PutLease(t.ctx, l, 0, true), broker.ErrTaskClosed)
+	t.want("PutLease", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), broker.ErrTaskClosed)
 	_, err = t.l.Touch(t.ctx, id, broker.Touch{Denials: 1})
 	t.want("Touch", err, broker.ErrTaskClosed)
 	// A refill that read the journal before the close must not open it again.
@@ -159,7 +164,7 @@ func taskTombstone(t *ledgerTest) {
 	if got := t.read(id); got.State != broker.TaskClosed {
 		t.Errorf("put opened a task that was closed unseen: %s", got.State)
 	}
-	t.want("PutLease", t.l.PutLease(t.ctx, l, 0, true), broker.ErrTaskClosed)
+	t.want("PutLease", t.l.PutLease(t.ctx, l, broker.LeaseLimits{}, true), broker.ErrTaskClosed)
 	t.alive(false, l)
 	if _, first, _ = t.l.SetState(t.ctx, id, broker.TaskClosed, t.now(), t.keep()); first {
 		t.Errorf("closed first twice")
@@ -178,7 +183,7 @@ func taskKeep(t *ledgerTest) {
 	if got := t.read(id).State; got != broker.TaskClosed {
 		t.Errorf("state is %s before keep", got)
 	}
-	t.want("PutLease", t.l.PutLease(t.ctx, t.lease(id, 1, time.Minute), 0, false), broker.ErrTaskClosed)
+	t.want("PutLease", t.l.PutLease(t.ctx, t.lease(id, 1, time.Minute), broker.LeaseLimits{}, false), broker.ErrTaskClosed)
 	// An open task is not forgotten, however long it is open.
 	t.clock.move(1000 * time.Hour)
 	for range 100 {

@@ -71,14 +71,14 @@ func (c *Client) As(token provider.Secret) (*api.Client, error) {
 }
 
 // Do calls f as the broker. When the token turns out to be dead, it logs in again
-// and calls f once more: a 403 means that nothing was done.
+// and calls f once more: Vault's own 403 means that nothing was done.
 func (c *Client) Do(ctx context.Context, f func(context.Context, *api.Client) error) error {
 	me, err := c.session(ctx, nil)
 	if err != nil {
 		return err
 	}
 	err = f(ctx, me)
-	if Status(err) != http.StatusForbidden || c.alive(ctx, me) {
+	if !Refused(err, http.StatusForbidden) || c.alive(ctx, me) {
 		return Busy(err)
 	}
 	if me, err = c.session(ctx, me); err != nil {
@@ -90,7 +90,7 @@ func (c *Client) Do(ctx context.Context, f func(context.Context, *api.Client) er
 // alive tells a token that may not from a token that is not any more.
 func (c *Client) alive(ctx context.Context, me *api.Client) bool {
 	_, err := me.Auth().Token().LookupSelfWithContext(ctx)
-	return Status(err) != http.StatusForbidden
+	return !Refused(err, http.StatusForbidden)
 }
 
 // session is a client that is logged in; it replaces dead.

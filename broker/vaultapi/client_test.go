@@ -113,6 +113,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := r.Header.Get("X-Vault-Token")
 	if f.lives[token] == 0 {
 		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"errors":["permission denied"]}`))
 		return
 	}
 	f.lives[token]--
@@ -166,6 +167,42 @@ func TestEnvironmentDoesNotDecide(t *testing.T) {
 	}
 	if h := f.seen.Load(); h.Get("X-Vault-Token") == "of-somebody" || h.Get("X-Vault-Namespace") != "" {
 		t.Errorf("the server saw %v", *h)
+	}
+}
+
+// A 403 of something on the way does not say that Vault did nothing: what was done is
+// not done a second time.
+func TestNothingIsDoneTwiceForAForeign403(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "token/create") {
+			made.Add(1)
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte("<html>blocked"))
+	}))
+	defer s.Close()
+	c := client(t, vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "me")}})
+	err := c.Do(t.Context(), func(ctx context.Context, c *api.Client) error {
+		_, err := c.Auth().Token().CreateWithContext(ctx, &api.TokenCreateRequest{})
+		return err
+	})
+	if err == nil || made.Load() != 1 {
+		t.Errorf("asked %d times, %v", made.Load(), err)
+	}
+}
+
+// An answer without anything in it is none, and no reason to fall over.
+func TestAnswersWithNothingInThem(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	defer s.Close()
+	wrapped := vaultapi.Auth{Method: "approle", RoleID: "r", SecretIDFile: vaulttest.File(t, "w"), SecretIDPath: "auth/approle/role/ebb/secret-id"}
+	for _, auth := range []vaultapi.Auth{wrapped, {Method: "approle", RoleID: "r", SecretIDFile: vaulttest.File(t, "s")}} {
+		if err := self(t.Context(), client(t, vaultapi.Config{Address: s.URL, Auth: auth})); err == nil {
+			t.Error("nobody is logged in and all is well")
+		}
 	}
 }
 

@@ -27,6 +27,10 @@ func Judged(err error) bool {
 	return ok && !re.RawError && len(re.Errors) > 0
 }
 
+// Refused reports whether Vault itself answered with a status. What is between it and
+// ebb may answer with the same one when Vault has done what it was asked.
+func Refused(err error, status int) bool { return Status(err) == status && Judged(err) }
+
 // Says reports whether Vault's answer has a line that contains text. Vault has no
 // error codes: its own clients compare words as well.
 func Says(err error, text string) bool {
@@ -40,6 +44,16 @@ func Says(err error, text string) bool {
 		}
 	}
 	return false
+}
+
+// Done is an error unless Vault itself answered a call that has no answer but that it
+// went well: nothing at all (204), or warnings under the request's id. A page that
+// somebody on the way gives with a 200 is neither.
+func Done(out *api.Secret) error {
+	if out != nil && out.RequestID == "" {
+		return errors.New("vault: the answer is not Vault's: nobody knows whether it was done")
+	}
+	return nil
 }
 
 // busyFor is how long to leave a server alone that limits the rate and, as Vault

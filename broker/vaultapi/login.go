@@ -61,6 +61,9 @@ func (c *Client) secretID(ctx context.Context) (provider.Secret, error) {
 	if err != nil {
 		return provider.Secret{}, fmt.Errorf("vault: the wrapping token of the secret id is unknown: it was opened by somebody, or has expired: make a new one: %w", err)
 	}
+	if look == nil {
+		return provider.Secret{}, errors.New("vault: the wrapping token of the secret id cannot be looked up: the answer is empty")
+	}
 	if made, _ := look.Data["creation_path"].(string); made != c.cfg.Auth.SecretIDPath {
 		return provider.Secret{}, fmt.Errorf("vault: the wrapping token was made at %q and not at %q: it was swapped, and is not opened", made, c.cfg.Auth.SecretIDPath)
 	}
@@ -68,7 +71,10 @@ func (c *Client) secretID(ctx context.Context) (provider.Secret, error) {
 	if err != nil {
 		return provider.Secret{}, fmt.Errorf("vault: unwrapping the secret id: %w", err)
 	}
-	id, _ := out.Data["secret_id"].(string)
+	var id string
+	if out != nil {
+		id, _ = out.Data["secret_id"].(string)
+	}
 	if id == "" {
 		return provider.Secret{}, errors.New("vault: the wrapping token held no secret id")
 	}

@@ -12,17 +12,23 @@ import (
 
 // guarded makes an error of a redirect. The library follows one by itself, past the
 // HTTP client's own rule, with the token in its header; its DisableRedirects is
-// lost when a client is cloned, and set by the environment. And it empties refusals
-// that are not Vault's: the library's errors hold them as they came, for the log.
+// lost when a client is cloned, and set by the environment. And it keeps out what is
+// not Vault's: the library takes any 200, and a 404 without a body, for a call that
+// went well where it expects no answer, and its errors hold refusals as they came, for
+// the log.
 type guarded struct{ http.RoundTripper }
+
+// foreign stands for a refusal that is not Vault's. It is no JSON, so that the library
+// neither reads it nor takes it for no answer.
+const foreign = "(not in Vault's form)"
 
 // RoundTrip implements http.RoundTripper.
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := g.RoundTripper.RoundTrip(r)
 	switch {
-	case err != nil || resp.StatusCode < 300:
+	case err != nil || resp.StatusCode == http.StatusNoContent:
 		return resp, err
-	case resp.StatusCode < 400:
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		_ = resp.Body.Close()
 		return nil, fmt.Errorf("vault: the server answers %d and points elsewhere, where no token is sent: name the active server, or a load balancer, as address", resp.StatusCode)
 	}
@@ -30,12 +36,21 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var doc struct {
-		Errors []string `json:"errors"`
-	}
-	if json.Unmarshal(body, &doc) != nil {
-		body = nil
+	if !vaults(body) {
+		if resp.StatusCode < 300 {
+			return nil, fmt.Errorf("vault: the answer is %d and not in Vault's form: something between ebb and Vault answers", resp.StatusCode)
+		}
+		body = []byte(foreign)
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, nil
+}
+
+// vaults reports whether a body is one object in JSON, with errors as Vault has them
+// if it has any.
+func vaults(body []byte) bool {
+	var doc *struct {
+		Errors []string `json:"errors"`
+	}
+	return json.Unmarshal(body, &doc) == nil && doc != nil
 }

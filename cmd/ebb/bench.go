@@ -62,7 +62,7 @@ with 100,000. Without --url an ebb is started as a process of its own with
 its data in a temporary directory and the stores of --config and EBB_ variables
 (none: SQLite and the ledger in process). With --url, of loopback or of public_url
 in the configuration, an ebb that runs already is measured: it needs a runner key
-(--key), caps that allow it (limits.max_*, limits.owner_per_minute), and for
+(--key), caps that allow it (limits.max_*, limits.owner_*), and for
 introspection and verification a resource server's key (--server-key). It ends by
 itself; tasks that it opened are completed.`,
 	}

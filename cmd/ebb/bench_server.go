@@ -131,10 +131,13 @@ func (c *cli) benchEnv(data, people, provider, resource string) ([]string, error
 			env = append(env, line)
 		}
 	}
+	if c.configFile != "" { // which may name a socket that is in use
+		env = append(env, "EBB_LISTEN_UNIX="+filepath.Join(filepath.Dir(data), "ebb.sock"))
+	}
 	return append(env,
 		"EBB_LISTEN="+l.Addr().String(), "EBB_DATA_DIR="+data, "EBB_PRINCIPALS="+people,
 		fmt.Sprintf("EBB_PROVIDERS=[{name: %s, kind: jwt, resource: %q}]", provider, resource),
-		"EBB_LIMITS_OWNER_PER_MINUTE=100000000", "EBB_LIMITS_MAX_LEASES=1000000", "EBB_LIMITS_MAX_MINTS_PER_MINUTE=1000000",
+		"EBB_LIMITS_OWNER_PER_MINUTE=100000000", "EBB_LIMITS_OWNER_LIVE=100000000", "EBB_LIMITS_MAX_LEASES=1000000", "EBB_LIMITS_MAX_MINTS_PER_MINUTE=1000000",
 	), nil
 }
 

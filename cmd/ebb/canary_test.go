@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"ebb/broker/brokertest"
+	"ebb/broker/redisstore/redistest"
 )
 
 // birds are the secrets of a canary test, by what they are. Each is unlike any other
@@ -238,11 +239,11 @@ func TestCanary(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		canary(t, bin, brokertest.NewRedis(t))
+		canary(t, bin, redistest.New(t))
 	})
 }
 
-func canary(t *testing.T, bin string, redis *brokertest.Redis) {
+func canary(t *testing.T, bin string, redis *redistest.Server) {
 	flock := &birds{m: map[string]string{}}
 	server := &careless{birds: flock, secret: flock.hatch("client secret"), active: map[string]bool{}}
 	up := httptest.NewServer(server)

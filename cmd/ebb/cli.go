@@ -34,6 +34,7 @@ type cli struct {
 	configFile string
 	format     out.Format
 	url        string
+	socket     string
 	clientID   string
 	keyFile    string
 	caFile     string
@@ -80,6 +81,7 @@ func (c *cli) output(cmd *cobra.Command) *cobra.Command {
 func (c *cli) remote(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: that of the ebb of this user on this machine")
+	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "unix socket to reach it by (EBB_SOCKET), a `path`; --url then only names it")
 	f.StringVar(&c.clientID, "client-id", c.env("EBB_CLIENT_ID"), "principal to act as (EBB_CLIENT_ID); default: as the key file says")
 	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "private key `file` (EBB_KEY_FILE); default: the local one in the data directory")
 	f.StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
@@ -90,6 +92,7 @@ func (c *cli) remote(cmd *cobra.Command) *cobra.Command {
 func (c *cli) boxed(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: that of the ebb of this user on this machine")
+	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "unix socket to reach it by (EBB_SOCKET), a `path`; --url then only names it")
 	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "the sandbox's own key `file` (EBB_KEY_FILE); enrolling makes it")
 	f.StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
 	return cmd
@@ -111,7 +114,7 @@ func (c *cli) peer() (client.Config, error) {
 		}
 	}
 	hc, err := c.httpClient()
-	return client.Config{Issuer: cmp.Or(url, defaultURL), HTTP: hc}, err
+	return client.Config{Issuer: cmp.Or(url, defaultURL), Socket: c.socket, HTTP: hc}, err
 }
 
 // httpClient trusts the system's roots and those of --ca-file.

@@ -19,11 +19,20 @@ import (
 )
 
 func newDemo(c *cli) *cobra.Command {
+	var console bool
+	var listen string
 	cmd := &cobra.Command{
 		Use: "demo", Short: "A guided tour on embedded parts, in seconds", Args: cobra.NoArgs,
 		Long: "Start everything embedded on free ports of loopback, and walk one task from an\nenrolled sandbox to nothing left. Every expectation is checked; the exit code is 0\nonly if all held. Nothing outside a temporary directory is written.",
-		RunE: c.do(func(cmd *cobra.Command, _ []string) error { return c.demo(cmd.Context()) }),
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
+			if console {
+				return c.demoConsole(cmd.Context(), listen)
+			}
+			return c.demo(cmd.Context())
+		}),
 	}
+	cmd.Flags().BoolVar(&console, "console", false, "instead, leave a web console running with a day of work in it to click through")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "with --console: where on loopback")
 	cmd.AddCommand(&cobra.Command{
 		Use: "sandbox", Short: "The sandbox of the tour", Args: cobra.NoArgs, Hidden: true,
 		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
@@ -78,14 +87,19 @@ func (c *cli) demo(ctx context.Context) error {
 
 // demoPeople are the principals of the tour, each with a fresh key.
 func demoPeople(resource string) ([]broker.PrincipalConfig, map[string]jose.Signer, error) {
-	var out []broker.PrincipalConfig
-	signers := map[string]jose.Signer{}
-	for _, p := range []broker.Principal{
+	return withKeys([]broker.Principal{
 		{ID: demo.Runner, Roles: []broker.Role{broker.RoleRunner, broker.RoleApprover}, Groups: []string{"approvers"}},
 		{ID: demo.Approver, Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}},
 		{ID: demo.Auditor, Roles: []broker.Role{broker.RoleAuditor}},
 		{ID: demo.Server, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{resource}},
-	} {
+	})
+}
+
+// withKeys gives each principal a fresh key.
+func withKeys(people []broker.Principal) ([]broker.PrincipalConfig, map[string]jose.Signer, error) {
+	var out []broker.PrincipalConfig
+	signers := map[string]jose.Signer{}
+	for _, p := range people {
 		signer, err := client.NewKey(jose.ES256)
 		if err != nil {
 			return nil, nil, err

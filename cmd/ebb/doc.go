@@ -5,19 +5,21 @@
 //	wire.go                           the whole object graph of the server, bottom to top
 //	  data.go tls.go stores.go kinds.go ssh.go local.go policies.go   its parts
 //	node.go                           the running server, and its end in good order
-//	serve.go log.go tracing.go        ebb serve
+//	serve.go log.go loglines.go tracing.go   ebb serve
 //	embed.go                          an ebb inside of another command
 //
-// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, delegate.go, run.go,
-// requests.go, leases.go, providers.go, secrets.go, audit.go (and audit_verify.go), policy.go (and
-// policy_try.go), keys.go, config.go, migrate.go, doctor.go (and doctor_local.go,
-// doctor_remote.go), bench.go (and bench_server.go), demo.go, version.go.
+// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, delegate.go,
+// hold.go, attest.go (and attest_challenge.go), console.go, run.go, requests.go (and requests_risk.go), leases.go, providers.go,
+// secrets.go, audit.go (and audit_verify.go), policy.go (and policy_try.go), keys.go, config.go,
+// migrate.go, doctor.go (and doctor_local.go, doctor_remote.go), bench.go (and bench_server.go),
+// demo.go (and demo_console.go), version.go.
 //
 //	internal/config   the configuration: keys, sources, every problem at once
 //	internal/out      table, JSON, CSV, so that nothing hides in them
 //	internal/keyfile  private keys of clients
 //	internal/bench    what `ebb bench` measures
 //	internal/demo     the guided tour
+//	internal/history  a day of work, for the console to show
 //	internal/replay   the decisions of an audit export, for a draft policy
 //
 // The tests beside it hold the house together: layers_test.go (who may import

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,6 +20,9 @@ type embedding struct {
 	People    []broker.PrincipalConfig
 	Providers []config.Provider
 	Limits    broker.Limits
+	Policy    fs.FS            // nil = the starter policy
+	Now       func() time.Time // nil = time.Now
+	Log       *slog.Logger     // nil = silent
 }
 
 // embedded is a running one.
@@ -47,8 +52,11 @@ func embed(ctx context.Context, b embedding) (_ *embedded, err error) {
 		return nil, err
 	}
 	cfg.Providers, cfg.Limits = b.Providers, b.Limits
-	cfg.Limits.MaxTaskTTL = time.Hour
-	e.node, err = wire(ctx, settings{Config: cfg, Log: quiet(), Principals: b.People})
+	cfg.Limits.MaxTaskTTL = max(cfg.Limits.MaxTaskTTL, time.Hour)
+	if b.Log == nil {
+		b.Log = quiet()
+	}
+	e.node, err = wire(ctx, settings{Config: cfg, Log: b.Log, Principals: b.People, Policy: b.Policy, Now: b.Now})
 	if err != nil {
 		return nil, err
 	}

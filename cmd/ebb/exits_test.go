@@ -24,10 +24,12 @@ var exits = map[string][]string{
 		"web/api/tasks.go",                       // a ticket, to the runner that asked for it
 		"web/api/delegate.go",                    // a ticket, to the sandbox that delegated
 		"web/api/enroll.go",                      // a task token, to the sandbox that enrolled
-		"web/api/token.go",                       // a token, to the sandbox it is bound to
+		"web/api/signin.go",                      // a link into the console, to the principal that it signs in
+		"web/api/token_answer.go",                // a token, to the sandbox it is bound to
 		"web/api/backchannel.go", "web/oauth.go", // a deferral code, to the client that waits
 		"web/client/outgoing.go",                 // the wire, seen from the client
 		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it
+		"cmd/ebb/console.go", "cmd/ebb/demo_console.go", // that link, printed for the person who asked for it
 		"cmd/ebb/token.go",                 // a token, printed for the tool that asked for it
 		"cmd/ebb/delegate.go",              // a ticket, printed for the sandbox that delegated
 		"cmd/ebb/internal/demo/acts.go",    // the tour hands its ticket to its sandbox
@@ -42,6 +44,7 @@ var exits = map[string][]string{
 		"broker/provider/vault/",           // handles
 		"broker/vaultapi/",                 // the login at Vault, and tokens of leases
 		"broker/provider/oauth/",           // to the authorization server: the client's secret, refresh tokens, tokens to revoke
+		"web/signin/oidc/provider.go",      // the client's secret, to the identity provider
 		"broker/provider/static/",          // into a request that egress sends
 		"broker/secrets.go",                // is it empty, is it too long
 		"web/client/secrets.go",            // to the broker that keeps it

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"ebb/attest"
 	attestors "ebb/attest/all"
+	"ebb/attest/fetch"
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/keys"
@@ -27,14 +31,19 @@ const enrollKind = "enroll"
 
 // openAttestors makes the configured attestors, all problems at once. Nothing is
 // connected to: an issuer that is down does not keep ebb from starting.
-func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Ledger) (map[string]attest.Attestor, error) {
+func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Ledger, fetched func(fetch.Event)) (map[string]attest.Attestor, error) {
+	nonces, err := attest.NewNonces(ring.Derive("attest-nonce"))
+	if err != nil {
+		return nil, err
+	}
 	list := s.Attestors
 	if !slices.ContainsFunc(list, func(a config.Attestor) bool { return a.Kind == enrollKind }) {
 		list = append([]config.Attestor{{Name: enrollKind, Kind: enrollKind}}, list...)
 	}
 	env := attestors.Env{
 		Issuer: issuer, Tickets: broker.Tickets{Gate: ledger}, MaxTask: s.Limits.MaxTaskTTL, Logger: s.Log,
-		Keys: func(h jose.Header) (jose.Key, error) { return ring.KeySource(time.Now())(h) },
+		Nonces: nonces, Fetched: fetched, Now: s.Now,
+		Keys: func(h jose.Header) (jose.Key, error) { return ring.KeySource(s.Now())(h) },
 	}
 	out := map[string]attest.Attestor{}
 	var ps config.Problems
@@ -47,12 +56,52 @@ func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Led
 			ps = append(ps, config.Problem{Key: "attestors, " + a.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(attestors.Kinds(), ", ")})
 			continue
 		}
+		if r, knows := made.(attest.Reattester); knows && a.Reattest != 0 {
+			if err := r.CheckReattest(); err != nil {
+				ps = append(ps, config.Problem{Key: "attestors, " + a.Name, Wrong: err.Error(), Remedy: "leave out reattest, and on_lapse with it"})
+			}
+		}
 		out[a.Name] = made
 	}
 	if len(ps) > 0 {
 		return nil, ps
 	}
 	return out, nil
+}
+
+// livenessOf is what follows from the end of sandboxes, by attestor.
+func livenessOf(list []config.Attestor) map[string]broker.Liveness {
+	out := map[string]broker.Liveness{}
+	for _, a := range list {
+		if l := (broker.Liveness{OnDeath: broker.Sequel(a.OnDeath), Reattest: a.Reattest, OnLapse: broker.Sequel(a.OnLapse)}); l != (broker.Liveness{}) {
+			out[a.Name] = l
+		}
+	}
+	return out
+}
+
+// headersOf are the headers that evidence comes in, by attestor.
+func headersOf(list []config.Attestor) map[string]string {
+	out := map[string]string{}
+	for _, a := range list {
+		if a.Header != "" {
+			out[a.Name] = a.Header
+		}
+	}
+	return out
+}
+
+// countFetches makes the metrics of requests to key servers and the like. The
+// places are the configuration's.
+func countFetches(r prometheus.Registerer) func(fetch.Event) {
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "ebb_fetch_seconds", Help: "Requests to key servers and other places that attestors ask, by place and status; 0 is no answer.",
+		Buckets: []float64{.005, .02, .1, .5, 1, 2, 5},
+	}, []string{"place", "status"})
+	r.MustRegister(took)
+	return func(e fetch.Event) {
+		took.WithLabelValues(e.Place, strconv.Itoa(e.Status)).Observe(e.Took.Seconds())
+	}
 }
 
 // localProvider is what an ebb without configured providers mints with.
@@ -77,7 +126,7 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 				return nil, fmt.Errorf("config of provider %s: %w", p.Name, err)
 			}
 		}
-		env := providers.Env{Name: p.Name, Issuer: issuer, Keys: ring, Logger: s.Log}
+		env := providers.Env{Name: p.Name, Issuer: issuer, Keys: ring, Logger: s.Log, Now: s.Now}
 		if secrets != nil {
 			env.Safe = secrets
 		}
@@ -89,7 +138,7 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 			ps = append(ps, config.Problem{Key: "providers, " + p.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(providers.Kinds(), ", ")})
 			continue
 		}
-		out[p.Name] = broker.Provider{Driver: driver, Kind: p.Kind, Resource: p.Resource, MaxTTL: p.MaxTTL, Parallel: p.Parallel, MaxLive: p.MaxLive}
+		out[p.Name] = broker.Provider{Driver: driver, Kind: p.Kind, Resource: p.Resource, MaxTTL: p.MaxTTL, Parallel: p.Parallel, MaxLive: p.MaxLive, Words: p.Words}
 	}
 	if len(ps) > 0 {
 		return nil, ps
@@ -106,8 +155,8 @@ func kindProblems(c config.Config) (config.Problems, error) {
 	}
 	ledger := memstore.New(memstore.Config{})
 	issuer := cmp.Or(c.PublicURL, defaultURL)
-	check := settings{Config: c, Log: slog.New(slog.DiscardHandler)}
-	_, aerr := openAttestors(check, issuer, ring, ledger)
+	check := settings{Config: c, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	_, aerr := openAttestors(check, issuer, ring, ledger, nil)
 	_, perr := openProviders(check, issuer, ring, nil, &safe.Safe{})
 	var ps config.Problems
 	for _, err := range []error{aerr, perr} {

@@ -65,3 +65,25 @@ func principals(s settings) ([]broker.PrincipalConfig, error) {
 	}
 	return out, nil
 }
+
+// highRiskQuorum is how many people must agree to what is of high risk when the
+// configuration does not say: two, but never more than there are for each request. On
+// a machine with one approver nobody could approve anything of the kind.
+func highRiskQuorum(people []broker.PrincipalConfig, many bool) int {
+	if many { // a provider of people knows approvers, nobody here how many
+		return 2
+	}
+	n, runs := 0, 0 // approvers; 1 when one of them may be who runs the task, and then decides nothing of it
+	for _, p := range people {
+		if !p.Has(broker.RoleApprover) {
+			continue
+		}
+		if n++; p.Match != nil { // everybody whom the attestor knows by it
+			n++
+		}
+		if p.Has(broker.RoleRunner) {
+			runs = 1
+		}
+	}
+	return min(max(n-runs, 1), 2)
+}

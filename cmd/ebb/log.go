@@ -6,17 +6,30 @@ import (
 	"os"
 )
 
-// newLogger logs JSON, or text to a person at a terminal.
-func newLogger(w io.Writer, level, format string) *slog.Logger {
+// newLogger logs JSON, or text to a person at a terminal, who sees each line at
+// once. To a file or a pipe lines go together (see lines); flush writes those that
+// wait.
+func newLogger(w io.Writer, level, format string) (log *slog.Logger, flush func()) {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
 		l = slog.LevelInfo
 	}
-	opts := &slog.HandlerOptions{Level: l}
-	if format == "text" || format == "auto" && terminal(w) {
-		return slog.New(slog.NewTextHandler(w, opts))
+	person := terminal(w)
+	flush = func() {}
+	var gathered *lines
+	if !person {
+		gathered = &lines{to: w}
+		w, flush = gathered, gathered.flush
 	}
-	return slog.New(slog.NewJSONHandler(w, opts))
+	opts := &slog.HandlerOptions{Level: l}
+	var h slog.Handler = slog.NewJSONHandler(w, opts)
+	if format == "text" || format == "auto" && person {
+		h = slog.NewTextHandler(w, opts)
+	}
+	if gathered != nil {
+		h = urgent{h, gathered}
+	}
+	return slog.New(h), flush
 }
 
 // terminal reports whether a person may be reading or typing there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -24,13 +25,18 @@ func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
 	g, running := errgroup.WithContext(ctx)
 	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWork()
-	g.Go(func() error {
-		err := n.server.Serve(n.listener)
-		if errors.Is(err, http.ErrServerClosed) {
-			return nil
+	for _, l := range []net.Listener{n.listener, n.socket} {
+		if l == nil {
+			continue
 		}
-		return fmt.Errorf("serving: %w", err)
-	})
+		g.Go(func() error {
+			err := n.server.Serve(l)
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return fmt.Errorf("serving: %w", err)
+		})
+	}
 	done := make(chan error, 1)
 	go func() { done <- n.broker.Run(work) }()
 	g.Go(func() error { return n.keepKeys(running) })
@@ -53,6 +59,7 @@ func (n *node) shutdown(ctx context.Context) error {
 	defer cancel()
 	timer := time.AfterFunc(longPollGrace, n.stop)
 	defer timer.Stop()
+	n.broker.EndGraces()
 	if err := n.server.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were still running after %s: %w", shutdownGrace, err), n.server.Close())
 	}

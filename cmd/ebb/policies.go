@@ -26,6 +26,7 @@ type policies struct {
 	source  fs.FS // nil = the starter policy, which never changes
 	journal broker.Journal
 	log     *slog.Logger
+	now     func() time.Time
 	shown   atomic.Pointer[[]api.PolicyFile]
 	seen    string // sum of the files that were last looked at
 }
@@ -33,7 +34,7 @@ type policies struct {
 // openPolicies loads the policies; a start with broken ones is refused, because
 // there is no last good set to stay with.
 func openPolicies(s settings, journal broker.Journal) (*policies, error) {
-	p := &policies{live: policy.NewLive(policy.Starter()), source: s.Policy, journal: journal, log: s.Log}
+	p := &policies{live: policy.NewLive(policy.Starter()), source: s.Policy, journal: journal, log: s.Log, now: s.Now}
 	if p.source == nil && s.PolicyDir != "" {
 		p.source = os.DirFS(s.PolicyDir)
 	}
@@ -112,7 +113,7 @@ func (p *policies) look(ctx context.Context, asked bool) {
 func (p *policies) record(ctx context.Context, kind string, data map[string]any) {
 	raw, err := json.Marshal(data)
 	if err == nil {
-		err = p.journal.Append(ctx, broker.Record{Entries: []audit.Entry{{At: time.Now(), Kind: kind, Actor: "ebb", Data: raw}}})
+		err = p.journal.Append(ctx, broker.Record{Entries: []audit.Entry{{At: p.now(), Kind: kind, Actor: "ebb", Data: raw}}})
 	}
 	if err != nil {
 		p.log.ErrorContext(ctx, "a change of policy could not be recorded", "kind", kind, "error", err)

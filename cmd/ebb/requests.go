@@ -19,6 +19,7 @@ import (
 var requestColumns = []out.Column[broker.Request]{
 	{Name: "id", Cell: func(r broker.Request) string { return r.ID }},
 	{Name: "state", Cell: func(r broker.Request) string { return string(r.State) }},
+	{Name: "match_code", Cell: func(r broker.Request) string { return r.Match }},
 	{Name: "scope", Cell: func(r broker.Request) string { return r.Scopes.String() }},
 	{Name: "ttl_seconds", Cell: func(r broker.Request) string { return out.Int(r.TTL) }},
 	{Name: "task", Cell: func(r broker.Request) string { return r.TaskID }},
@@ -30,6 +31,7 @@ var requestColumns = []out.Column[broker.Request]{
 
 var requestDetails = []out.Column[broker.Request]{
 	{Name: "id", Cell: func(r broker.Request) string { return r.ID }},
+	{Name: "match_code", Cell: func(r broker.Request) string { return r.Match }},
 	{Name: "state", Cell: func(r broker.Request) string { return string(r.State) }},
 	{Name: "scope", Cell: func(r broker.Request) string { return r.Scopes.String() }},
 	{Name: "resource", Cell: func(r broker.Request) string { return r.Resource }},
@@ -136,6 +138,9 @@ func showFacts(c *cli, r broker.Request) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, r.Facts, "", "  "); err != nil {
 		return fmt.Errorf("the facts of the request cannot be read: %w", err)
+	}
+	if err := c.showRisk(r); err != nil {
+		return err
 	}
 	c.printf("facts\n")
 	for line := range strings.Lines(b.String()) {

@@ -121,6 +121,9 @@ func (c *cli) childEnv(ctx context.Context, ticket broker.Ticket, path string) (
 	if c.caFile != "" {
 		env = append(env, "EBB_CA_FILE="+c.caFile)
 	}
+	if c.socket != "" {
+		env = append(env, "EBB_SOCKET="+c.socket)
+	}
 	return env, nil
 }
 

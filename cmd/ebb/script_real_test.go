@@ -24,6 +24,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ebb/attest/jose"
+	"ebb/broker/redisstore/redistest"
 	"ebb/web/client"
 )
 
@@ -85,15 +86,11 @@ func newDB(ts *testscript.TestScript, neg bool, args []string) {
 // forget removes what an ebb keeps in Redis, as a restart without persistence
 // does: forget PREFIX.
 func forget(ts *testscript.TestScript, neg bool, args []string) {
-	ctx := context.Background()
-	c := redis.NewClient(&redis.Options{Addr: os.Getenv("EBB_TEST_REDIS")})
-	defer c.Close()
-	keys, err := c.Keys(ctx, args[0]+":*").Result()
+	n, err := redistest.Forget(context.Background(), redis.UniversalOptions{Addrs: []string{os.Getenv("EBB_TEST_REDIS")}}, args[0])
 	ts.Check(err)
-	if len(keys) == 0 {
+	if n == 0 {
 		ts.Fatalf("there is nothing to forget")
 	}
-	ts.Check(c.Del(ctx, keys...).Err())
 }
 
 // certificate makes a certificate for 127.0.0.1 that is its own CA: certificate CERT KEY.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite" // to spoil a database on purpose
+
+	"ebb/broker/brokertest/counterpart"
 )
 
 // TestScripts runs testdata/script/*.txtar against the built binary.
@@ -44,7 +46,7 @@ func TestScripts(t *testing.T) {
 				return false, fmt.Errorf("unknown condition %q", cond)
 			}
 			there := os.Getenv(from) != ""
-			if !there && strings.Contains(os.Getenv("EBB_TEST_REQUIRE"), strings.ToLower(cond)) {
+			if !there && counterpart.Required(t, strings.ToLower(cond)) {
 				return false, fmt.Errorf("%s is required and not set", from)
 			}
 			return there, nil

@@ -8,6 +8,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/provider"
+	"ebb/broker/safe"
 	"ebb/broker/sqlstore"
 	"ebb/cmd/ebb/internal/config"
 )
@@ -22,10 +23,14 @@ func TestSealingKeyMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close() //nolint:errcheck // a test
+	var secrets *safe.Safe
 	with := func(key, previous string) (broker.Sealer, error) {
 		c := config.Config{DataDir: dir, Providers: []config.Provider{{Name: "ssh", Kind: "ssh"}}, Sealing: config.Sealing{Kind: "file"}}
 		c.Sealing.Config, c.Sealing.Previous = json.RawMessage(key), json.RawMessage(previous)
-		return (&node{log: slog.New(slog.DiscardHandler), url: "https://ebb.test"}).openSealer(t.Context(), c, store)
+		n := &node{log: slog.New(slog.DiscardHandler), url: "https://ebb.test"}
+		s, err := n.openSealer(t.Context(), c, store)
+		secrets = n.safe
+		return s, err
 	}
 	first, err := with("", "")
 	if err != nil {
@@ -33,6 +38,9 @@ func TestSealingKeyMoves(t *testing.T) {
 	}
 	text, err := first.Seal("lse_1", provider.NewSecret("handle"))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := secrets.Put(t.Context(), "n", provider.NewSecret("secret")); err != nil {
 		t.Fatal(err)
 	}
 	key := `{"path": "` + filepath.Join(dir, "new.pem") + `"}`
@@ -46,6 +54,12 @@ func TestSealingKeyMoves(t *testing.T) {
 		}
 		if got, err := s.Open("lse_1", text); err != nil || got.Reveal() != "handle" {
 			t.Errorf("previous %q: %v", previous, err)
+		}
+		if got, err := secrets.Get(t.Context(), "n"); err != nil || got.Reveal() != "secret" {
+			t.Errorf("previous %q: %v", previous, err)
+		}
+		if err := secrets.Reseal(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, bad := range []string{`{"knd": "file"}`, `{}`, `{"kind": "file", "config": {"pth": "x"}}`, `{"kind": "file", "config": []}`, `[]`} {

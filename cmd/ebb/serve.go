@@ -43,7 +43,8 @@ func (c *cli) serve(ctx context.Context) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
-	log := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
+	log, flush := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
+	defer flush()
 	tracer, stopTracer, err := c.newTracer(ctx, log)
 	if err != nil {
 		return err
@@ -100,6 +101,7 @@ func (c *cli) welcome(cfg config.Config, n *node) {
 	}
 	for _, line := range [][2]string{
 		{"API", n.url},
+		{"socket", where(cfg.ListenUnix, "none (listen_unix)")},
 		{"data", cfg.DataDir},
 		{"journal", where(cfg.Database, "SQLite in the data directory")},
 		{"ledger", ledger},

@@ -43,7 +43,7 @@ func journalConfig(c config.Config) sqlstore.Config {
 
 func (n *node) openJournal(ctx context.Context, c config.Config, reg prometheus.Registerer) (*sqlstore.Store, error) {
 	sc := journalConfig(c)
-	sc.Logger, sc.Registerer = n.log, reg
+	sc.Logger, sc.Registerer, sc.Now = n.log, reg, n.now
 	s, err := sqlstore.Open(ctx, sc)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (n *node) openLedger(ctx context.Context, c config.Config, reg prometheus.R
 		if c.Database != "" {
 			n.log.WarnContext(ctx, "the ledger is in this process: run one ebb only, or set redis.addrs")
 		}
-		l := memstore.New(memstore.Config{})
+		l := memstore.New(memstore.Config{Now: n.now})
 		n.closers = append(n.closers, l.Close)
 		return l, nil
 	}
@@ -65,7 +65,7 @@ func (n *node) openLedger(ctx context.Context, c config.Config, reg prometheus.R
 	if err != nil {
 		return nil, err
 	}
-	rc.Logger, rc.Registerer = n.log, reg
+	rc.Logger, rc.Registerer, rc.Now = n.log, reg, n.now
 	l, err := redisstore.New(ctx, rc)
 	if err != nil {
 		return nil, err
@@ -131,10 +131,10 @@ func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.
 		}
 		w = seal.Moved(w, from)
 	}
-	if n.sealing, err = seal.New(ctx, seal.Config{Wrapper: w, Store: store, Log: n.log}); err != nil {
+	if n.sealing, err = seal.New(ctx, seal.Config{Wrapper: w, Store: store, Log: n.log, Now: n.now}); err != nil {
 		return nil, err
 	}
-	n.safe = safe.New(store, n.sealing, nil)
+	n.safe = safe.New(store, n.sealing, n.now)
 	return n.sealing, nil
 }
 

@@ -18,6 +18,13 @@ func serverTLS(c config.TLS) (*tls.Config, error) {
 		return nil, usage("the server certificate cannot be used: "+err.Error(), "check tls.cert and tls.key")
 	}
 	t := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if c.ClientCerts == config.AnyClientCert {
+		// No pool could know the authorities that attestors fetch. TLS proves the
+		// certificate's key as ever; who vouches for it is the attestor's to find out,
+		// and what is bound to it (RFC 8705) is bound to the key.
+		t.ClientAuth = tls.RequestClientCert
+		return t, nil
+	}
 	if c.ClientCA == "" {
 		return t, nil
 	}

@@ -51,8 +51,9 @@ func newToken(c *cli) *cobra.Command {
 		Use: "token", Short: "Ask for a credential, as a sandbox", Args: cobra.NoArgs,
 		Long: `Ask for a credential, as a sandbox, and print it.
 
-The first time, enrol: --ticket (EBB_TICKET; "-" reads it from standard input) or
---evidence with --task. That makes the key file --key (EBB_KEY_FILE) if there is
+The first time, enrol: --ticket (EBB_TICKET; "-" reads it from standard input), or
+--evidence with --task, or --attestor with --task alone when the attestor judges the
+connection and there is nothing to send (unixpeer, over --socket). That makes the key file --key (EBB_KEY_FILE) if there is
 none; afterwards the key file alone is enough. The credential is bound to that
 key: with --use "METHOD URL" the two header lines that use it once are printed
 instead, fit for curl -H @-. What a provider certifies is named by --public-key:
@@ -165,7 +166,7 @@ func (c *cli) sandbox(cmd *cobra.Command, t *tokenFlags) (*client.Sandbox, keyfi
 	if ticket == "" {
 		ticket = c.env("EBB_TICKET")
 	}
-	if ticket == "" && t.evidence == "" {
+	if ticket == "" && t.evidence == "" && t.attestor == "" {
 		if fresh {
 			return nil, none, usage("there is no key file "+c.keyFile+" and no ticket", "enrol with --ticket or EBB_TICKET")
 		}
@@ -208,11 +209,14 @@ func (c *cli) newSandbox(id keyfile.File) (*client.Sandbox, error) {
 }
 
 func (c *cli) enrol(cmd *cobra.Command, s *client.Sandbox, t *tokenFlags, ticket string) (client.Enrolment, error) {
-	if t.evidence != "" {
+	if t.evidence != "" || t.attestor != "" {
 		if t.task == "" {
 			return client.Enrolment{}, usage("evidence needs a task", "name it with --task or EBB_TASK_ID")
 		}
-		text, err := c.input(t.evidence, maxInput)
+		text, err := "", error(nil)
+		if t.evidence != "" {
+			text, err = c.input(t.evidence, maxInput)
+		}
 		if err != nil {
 			return client.Enrolment{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,14 +18,20 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"ebb/attest/dpop"
+	"ebb/attest/fetch"
 	"ebb/broker"
 	"ebb/broker/keys"
 	"ebb/broker/provider"
 	"ebb/broker/safe"
 	"ebb/broker/seal"
+	"ebb/broker/sqlstore"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web"
 	"ebb/web/api"
+	"ebb/web/console"
+	"ebb/web/signin"
+	"ebb/web/signin/link"
+	"ebb/web/signin/oidc"
 )
 
 // nonceSlice is how long a DPoP nonce is handed out (RFC 9449 section 8).
@@ -39,6 +46,8 @@ type settings struct {
 	Principals []broker.PrincipalConfig
 	// Policy overrides the policy directory; nil = as configured.
 	Policy fs.FS
+	// Now is the clock of everything that keeps or compares times; nil = time.Now.
+	Now func() time.Time
 }
 
 // node is one ebb: everything that runs in one process. Its parts are closed in
@@ -46,10 +55,14 @@ type settings struct {
 type node struct {
 	url      string
 	log      *slog.Logger
+	now      func() time.Time
 	listener net.Listener
+	socket   net.Listener // nil = none
 	server   *http.Server
-	stop     context.CancelFunc // ends requests that wait: long polls
+	stop     context.CancelFunc // ends requests that wait: long polls, control connections
 	broker   *broker.Broker
+	journal  *sqlstore.Store
+	links    *link.Links // nil = none are made
 	dir      *keys.Dir
 	policies *policies
 	ssh      api.SSHHosts      // nil = no SSH provider
@@ -63,7 +76,10 @@ type node struct {
 // returns, the ledger knows what the journal knows, and nothing listens yet
 // but on a port that the system chose.
 func wire(ctx context.Context, s settings) (_ *node, err error) {
-	n := &node{log: s.Log}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	n := &node{log: s.Log, now: s.Now}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.close())
@@ -97,7 +113,7 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registry) (err error) {
 	// Keys, and what derives from them.
 	kc := keysConfig(s.Config)
-	kc.Log = s.Log
+	kc.Log, kc.Now = s.Log, s.Now
 	if n.dir, err = keys.Open(kc); err != nil {
 		return err
 	}
@@ -114,6 +130,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	if err != nil {
 		return err
 	}
+	n.journal = journal
 	ledger, err := n.openLedger(ctx, s.Config, metrics)
 	if err != nil {
 		return err
@@ -123,7 +140,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	if n.policies, err = openPolicies(s, journal); err != nil {
 		return err
 	}
-	attestors, err := openAttestors(s, n.url, ring, ledger)
+	attestors, err := openAttestors(s, n.url, ring, ledger, countFetches(metrics))
 	if err != nil {
 		return err
 	}
@@ -146,10 +163,15 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 		return err
 	}
 
+	limits := s.Limits
+	if limits.HighRiskQuorum == 0 {
+		limits.HighRiskQuorum = highRiskQuorum(people, s.Console.OIDC.Issuer != "" && len(s.Console.Roles.Approver) > 0)
+	}
+
 	// The broker refills the ledger before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
-		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.live, Attestors: attestors, Providers: providers,
-		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Instance: s.Instance, Nonces: nonces, Limits: s.Limits, Logger: s.Log, Registerer: metrics,
+		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.live, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
+		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Instance: s.Instance, Nonces: nonces, Limits: limits, Logger: s.Log, Registerer: metrics, Now: s.Now,
 	})
 	return err
 }
@@ -160,17 +182,55 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	mux, err := web.New(web.Config{PublicURL: n.url, Proxies: proxies, Logger: s.Log, Registerer: metrics, Tracer: s.Tracer})
+	mux, err := web.New(web.Config{PublicURL: n.url, Proxies: proxies, Logger: s.Log, Registerer: metrics, Tracer: s.Tracer, Now: s.Now})
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.ClientCA != "", Policies: n.policies.files, SSH: n.ssh})
+	methods, err := n.signIn(s)
 	if err != nil {
 		return nil, err
 	}
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), Policies: n.policies.files, SSH: n.ssh, Links: n.apiLinks(), Now: s.Now})
+	if err != nil {
+		return nil, err
+	}
+	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.journal, Passkeys: n.journal, Key: n.dir.Ring().Derive("console"), Methods: methods, Now: s.Now})
+	if err != nil {
+		return nil, err
+	}
+	pages.Register()
 	surface.Register()
 	surface.RegisterProbes(mux, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux, nil
+}
+
+// signIn is the ways in to the console. Links are for whoever holds a principal's key
+// on this machine, and so for a console that only this machine reaches.
+func (n *node) signIn(s settings) (methods []signin.Method, err error) {
+	if o := s.Console.OIDC; o.Issuer != "" {
+		m, err := oidc.New(oidc.Config{
+			Base: n.url, Key: n.dir.Ring().Derive("console-oidc"), Name: o.Name, Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret(), Scopes: o.Scopes,
+			GroupsClaim: o.GroupsClaim, NameClaim: o.NameClaim, SubjectClaim: o.SubjectClaim, ACRValues: o.ACRValues, Roles: s.Console.Roles.Map(),
+			Fetch: fetch.Config{Private: o.Private}, Now: s.Now, Logger: s.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		methods = append(methods, m)
+	}
+	if s.Loopback() {
+		n.links = link.New(link.Config{Broker: n.broker, Base: n.url, Key: n.dir.Ring().Derive("console-link"), Now: s.Now})
+		methods = append(methods, n.links)
+	}
+	return methods, nil
+}
+
+// apiLinks is n.links without a nil that is not nil.
+func (n *node) apiLinks() api.Links {
+	if n.links == nil {
+		return nil
+	}
+	return n.links
 }
 
 // door makes the server and its listener.
@@ -179,16 +239,33 @@ func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error)
 	if n.server.TLSConfig, err = serverTLS(s.TLS); err != nil {
 		return err
 	}
-	requests, stop := context.WithCancel(context.WithoutCancel(ctx))
-	n.stop = stop
+	requests, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	n.stop = func() { stop(web.ErrStopping) }
 	n.server.BaseContext = func(net.Listener) context.Context { return requests }
 	if n.listener == nil {
-		if n.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.Listen); err != nil {
+		if n.listener, err = web.ListenTCP(ctx, s.Listen); err != nil {
 			return fail("cannot listen: "+err.Error(), "stop what uses the address, or set listen (EBB_LISTEN)")
 		}
 	}
+	n.listener = web.Capped(n.listener, web.Conns(0.5))
 	if n.server.TLSConfig != nil {
 		n.listener = tls.NewListener(n.listener, n.server.TLSConfig)
+	}
+	return n.openSocket(ctx, s.Config)
+}
+
+// openSocket listens on the unix socket too. Nothing there is encrypted: nobody
+// but the kernel is between the two ends, and it says who the other one is.
+func (n *node) openSocket(ctx context.Context, c config.Config) error {
+	if c.ListenUnix == "" {
+		return nil
+	}
+	mode, err := strconv.ParseUint(c.ListenUnixMode, 8, 9)
+	if err != nil {
+		return fmt.Errorf("listen_unix_mode: %w", err)
+	}
+	if n.socket, err = web.ListenUnix(ctx, c.ListenUnix, fs.FileMode(mode)); err != nil {
+		return fail("cannot listen on the unix socket: "+err.Error(), "stop what uses it, or set listen_unix (EBB_LISTEN_UNIX) to a path in a directory that only ebb's user can write to")
 	}
 	return nil
 }
@@ -198,7 +275,7 @@ func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error)
 func (n *node) address(ctx context.Context, c config.Config) (string, error) {
 	addr := c.Listen
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port == "0" {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+		l, err := web.ListenTCP(ctx, c.Listen)
 		if err != nil {
 			return "", fail("cannot listen: "+err.Error(), "set listen (EBB_LISTEN) to an address of this machine")
 		}
@@ -223,8 +300,11 @@ func (n *node) close() error {
 		errs = append(errs, n.closers[i]())
 	}
 	n.closers = nil
-	if n.listener != nil {
-		if err := n.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	for _, l := range []net.Listener{n.listener, n.socket} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}

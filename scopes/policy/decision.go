@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"ebb/scopes"
@@ -95,6 +96,18 @@ func (a *Approval) Satisfied(by []Approver) bool {
 		}
 	}
 	return true
+}
+
+// Raised is a, agreed to by at least n different people of its groups: id names the rule that wants them. What wants as
+// many already stays as it is.
+func (a Approval) Raised(id string, n int) Approval {
+	if n <= 1 || slices.ContainsFunc(a.Rules, func(r AskRule) bool { return r.Quorum >= n }) {
+		return a
+	}
+	a.Quorum = max(a.Quorum, n)
+	a.Rules = append(slices.Clone(a.Rules), AskRule{ID: id, Groups: slices.Clone(a.Groups), Quorum: n})
+	slices.SortFunc(a.Rules, func(x, y AskRule) int { return strings.Compare(x.ID, y.ID) })
+	return a
 }
 
 func shares(a, b []string) bool {

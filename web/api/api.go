@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"ebb/attest"
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/web"
@@ -24,6 +25,7 @@ type Config struct {
 	FeedMaxAge time.Duration       // how stale a follower of the revocation feed may be; 0 = 60 s
 	Policies   func() []PolicyFile // the policy files in force, for GET /v1/policy; nil = none are shown
 	SSH        SSHHosts            // what hosts fetch; nil = there is no SSH provider
+	Links      Links               // into the console; nil = none are made
 	Now        func() time.Time    // nil = time.Now
 }
 
@@ -35,8 +37,10 @@ type API struct {
 	issuer string
 	origin string        // scheme and host of the issuer: what htu is compared with
 	proofs *jose.Headers // of the DPoP proofs of clients that come again
-	docs   documents
-	ready  readiness
+	// methods are the attestors', which stay what they are while the process runs.
+	methods []attest.ClientMethod
+	docs    documents
+	ready   readiness
 }
 
 // knownProofs is how many clients' keys are not read again for each proof.
@@ -61,6 +65,7 @@ func New(c Config) (*API, error) {
 		return nil, fmt.Errorf("api: the broker's issuer is %q and the public URL %q; they must be the same text", issuer, c.Mux.PublicURL())
 	}
 	a := &API{cfg: c, b: c.Broker, mux: c.Mux, issuer: issuer, origin: strings.TrimSuffix(issuer, c.Mux.Base())}
+	a.methods = c.Broker.ClientMethods()
 	var err error
 	if a.proofs, err = jose.NewHeaders(knownProofs); err != nil {
 		return nil, err
@@ -104,6 +109,7 @@ func (a *API) routes() []route {
 		{post, "/oauth2/introspect", below, a.introspect},
 		{post, "/oauth2/revoke", below, a.revoke},
 		{post, "/oauth2/delegate", below, a.delegate},
+		{post, "/oauth2/hold", below, a.hold},
 		{get, "/.well-known/oauth-authorization-server" + base, insert, a.document(a.docs.metadata, "application/json")},
 		{get, "/.well-known/openid-configuration", below, a.document(a.docs.metadata, "application/json")},
 		{get, "/.well-known/oauth-protected-resource" + base + "/v1", insert, a.document(a.docs.resource, "application/json")},
@@ -133,7 +139,9 @@ func (a *API) v1() []route {
 		{post, "/v1/tasks/:id/complete", below, call(a, http.StatusOK, a.completeTask)},
 		{post, "/v1/tasks/:id/stop", below, call(a, http.StatusOK, a.stopTask)},
 		{get, "/v1/tasks/:id/receipt", below, call(a, http.StatusOK, a.receipt)},
+		{post, "/v1/signin-link", below, call(a, http.StatusOK, a.signInLink)},
 		{post, "/v1/enroll", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.enroll)},
+		{post, "/v1/challenge", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.askChallenge)},
 		{get, "/v1/requests", below, call(a, http.StatusOK, a.requests)},
 		{get, "/v1/requests/:id", below, call(a, http.StatusOK, a.showRequest)},
 		{post, "/v1/requests/:id/approve", below, call(a, http.StatusOK, a.approve)},
@@ -143,6 +151,8 @@ func (a *API) v1() []route {
 		{post, "/v1/leases/:id/revoke", below, call(a, http.StatusOK, a.revokeLease)},
 		{post, "/v1/leases/:id/retry", below, call(a, http.StatusOK, a.retryLease)},
 		{post, "/v1/leases/:id/force", below, call(a, http.StatusOK, a.forceLease)},
+		{get, "/v1/attestors", below, call(a, http.StatusOK, a.attestors)},
+		{post, "/v1/attestors/:name/explain", below, call(a, http.StatusOK, a.explainEvidence)},
 		{get, "/v1/providers", below, call(a, http.StatusOK, a.providers)},
 		{post, "/v1/providers/:name/check", below, call(a, http.StatusOK, a.checkProvider)},
 		{get, "/v1/secrets", below, call(a, http.StatusOK, a.secrets)},

@@ -9,17 +9,15 @@ import (
 	"ebb/broker"
 )
 
-// Client assertion types.
-const (
-	assertionJWT    = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	assertionSPIFFE = "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"
-)
+// assertionJWT is the client assertion type of private_key_jwt (RFC 7523 section
+// 2.2). Others are the attestors': their assertion is evidence of a sandbox.
+const assertionJWT = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // client is how a client authenticates at /oauth2: by an assertion, or, with
 // assertion "", by the key it proves.
 type client struct {
 	assertion string
-	spiffe    bool   // the assertion is a JWT-SVID (draft-ietf-oauth-spiffe-client-auth)
+	method    string // the attestors' method that the assertion type stands for, "" = private_key_jwt
 	id        string // form parameter client_id
 }
 
@@ -35,7 +33,11 @@ func (a *API) authenticateClient(c echo.Context, f *form) (client, error) {
 	}
 	cl := client{assertion: f.get(pClientAssertion), id: f.get(pClientID)}
 	kind := f.get(pClientAssertionType)
-	cl.spiffe = kind == assertionSPIFFE
+	for _, m := range a.methods {
+		if kind != "" && kind == m.AssertionType {
+			cl.method = m.Name
+		}
+	}
 	switch {
 	case auth.scheme != "" && (cl.assertion != "" || f.has(pClientSecret)), cl.assertion != "" && f.has(pClientSecret):
 		return client{}, malformed("Use exactly one method of client authentication.")
@@ -50,7 +52,7 @@ func (a *API) authenticateClient(c echo.Context, f *form) (client, error) {
 		return client{}, broker.E(broker.Unauthenticated, "Client secrets are not supported. Use client_assertion (private_key_jwt).", nil)
 	case (cl.assertion == "") != (kind == ""):
 		return client{}, malformed("client_assertion and client_assertion_type go together.")
-	case kind != "" && kind != assertionJWT && !cl.spiffe:
+	case kind != "" && kind != assertionJWT && cl.method == "":
 		return client{}, broker.E(broker.Unauthenticated, "This client_assertion_type is not supported.", nil)
 	}
 	return cl, nil
@@ -59,7 +61,7 @@ func (a *API) authenticateClient(c echo.Context, f *form) (client, error) {
 // sandbox reports whether the assertion claims to be an enrolled sandbox's. It
 // only routes: the broker verifies.
 func (cl client) sandbox() bool {
-	return strings.HasPrefix(unverifiedSubject(cl.assertion), "sbx_")
+	return cl.method == "" && strings.HasPrefix(unverifiedSubject(cl.assertion), "sbx_")
 }
 
 func unverifiedSubject(token string) string {

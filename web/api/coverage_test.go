@@ -11,7 +11,7 @@ import (
 // elsewhere are the numbered assertions that do not touch these endpoints.
 func elsewhere() map[int]string {
 	return map[int]string{
-		74: "web/verify: what resource servers cache", 93: "attest/spiffe", 95: "attest/spiffe", 96: "attest/spiffe", 103: "web/console",
+		74: "web/verify: what resource servers cache", 93: "attest/spiffe", 103: "web/console",
 		107: "no SSF transmitter", 108: "no status list", 109: "MCP server", 110: "MCP server",
 	}
 }

@@ -8,15 +8,19 @@
 //	authz.go       the one parser of the Authorization header, and challenges
 //	possession.go  DPoP proof and client certificate -> broker.Possession
 //	client.go      client authentication at /oauth2: exactly one method
-//	token.go       POST /oauth2/token: grant types -> broker calls, and its answer
+//	token.go       POST /oauth2/token: grant types -> broker calls; credentials.go
+//	               the one whose caller is a sandbox, a workload or a principal;
+//	               token_answer.go what all of them answer
 //	subject.go     what a token request names: subject, targets, rights
-//	delegate.go    POST /oauth2/delegate
+//	delegate.go    POST /oauth2/delegate; hold.go  POST /oauth2/hold
 //	backchannel.go POST /oauth2/bc-authorize (CIBA poll mode)
 //	introspect.go  RFC 7662; revoke.go  RFC 7009
 //	metadata.go    RFC 8414, RFC 9728, RFC 7517 and the pages of problem types
 //	v1.go          who calls /v1; query.go its query strings and pages
-//	tasks.go enroll.go requests.go leases.go secrets.go audit.go feed.go policy.go
+//	tasks.go enroll.go challenge.go attestors.go requests.go leases.go secrets.go
+//	audit.go feed.go policy.go
 //	               /v1, one file per noun
+//	signin.go      a link into the console
 //	ssh.go         what SSH hosts fetch: CA keys and the revocation list
 //	health.go      /livez, /readyz, /metrics
 //	openapi.go     the document openapi.yaml, served and compared with the routes

@@ -50,11 +50,11 @@ func (l faultyLedger) Touch(ctx context.Context, id string, u broker.Touch) (bro
 	return l.Ledger.Touch(ctx, id, u)
 }
 
-func (l faultyLedger) PutLease(ctx context.Context, x broker.LiveLease, limit int, refill bool) error {
+func (l faultyLedger) PutLease(ctx context.Context, x broker.LiveLease, limits broker.LeaseLimits, refill bool) error {
 	if err := l.fault(); err != nil {
 		return err
 	}
-	return l.Ledger.PutLease(ctx, x, limit, refill)
+	return l.Ledger.PutLease(ctx, x, limits, refill)
 }
 
 func (l faultyLedger) EndLease(ctx context.Context, x broker.LiveLease, at time.Time) (bool, error) {
@@ -123,6 +123,13 @@ func (j faultyJournal) Append(ctx context.Context, r broker.Record) error {
 		return errStore
 	}
 	return j.Journal.Append(ctx, r)
+}
+
+func (j faultyJournal) Begin(ctx context.Context, r broker.Record) (wait func() error) {
+	if j.on.Load() {
+		return func() error { return errStore }
+	}
+	return j.Journal.Begin(ctx, r)
 }
 
 func (j faultyJournal) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/broker/brokertest/counterpart"
 )
 
 // TestNodeJudge lets openid-client, oauth4webapi and jose hold the conversations
@@ -24,13 +24,7 @@ import (
 // EBB_TEST_NODE_JUDGE is a directory in which its package.json was installed.
 func TestNodeJudge(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("EBB_TEST_NODE_JUDGE")
-	if dir == "" {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "node") {
-			t.Fatal("EBB_TEST_REQUIRE wants node: set EBB_TEST_NODE_JUDGE to a directory where testdata/judge/package.json is installed")
-		}
-		t.Skip("EBB_TEST_NODE_JUDGE is not set")
-	}
+	dir := counterpart.Need(t, "EBB_TEST_NODE_JUDGE")
 	for name, nonces := range map[string]bool{"plain": false, "nonces": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -100,6 +100,12 @@ func (a *API) serverMetadata() metadata {
 	for _, p := range a.b.ProviderInfos() {
 		m.ProtectedResources = append(m.ProtectedResources, p.Resource)
 	}
+	for _, method := range a.methods {
+		// The certificate is a proof only where clients are asked for one.
+		if method.AssertionType != "" || a.cfg.MutualTLS {
+			m.TokenAuth = append(m.TokenAuth, method.Name)
+		}
+	}
 	if a.cfg.MCPCompat {
 		m.AuthorizationEndpoint = a.issuer + "/oauth2/authorize"
 		m.ResponseTypes, m.ChallengeMethods = []string{"code"}, []string{"S256"}

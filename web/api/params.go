@@ -28,6 +28,7 @@ const (
 	pUses
 	pDepth
 	pSelectors
+	pGrace
 	pToken
 	pTokenTypeHint
 	pLoginHint
@@ -44,7 +45,7 @@ func (p param) String() string {
 	return [numParams]string{"grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type",
 		"requested_token_type", "scope", "authorization_details", "client_id", "client_secret", "client_assertion",
 		"client_assertion_type", "assertion", "deferral_code", "auth_req_id", "completion_mode", "task_id", "reason",
-		"requested_expiry", "tool", "public_key", "uses", "depth", "selectors", "token", "token_type_hint", "login_hint", "login_hint_token", "id_token_hint",
+		"requested_expiry", "tool", "public_key", "uses", "depth", "selectors", "grace_seconds", "token", "token_type_hint", "login_hint", "login_hint_token", "id_token_hint",
 		"binding_message", "resource", "audience"}[p]
 }
 
@@ -99,6 +100,8 @@ func known(name string) param {
 		return pDepth
 	case "selectors":
 		return pSelectors
+	case "grace_seconds":
+		return pGrace
 	case "token":
 		return pToken
 	case "token_type_hint":

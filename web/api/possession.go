@@ -4,6 +4,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
+	"net/netip"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -47,19 +49,21 @@ func (a *API) possession(c echo.Context, accessToken string) (broker.Possession,
 
 // certificate is what the client certificate proves: TLS made the client sign
 // with its key (RFC 8705 section 2). Evidence that names a key may name that one.
+// Who issued it does not matter here: what is bound to it is bound to its key.
 func (a *API) certificate(r *http.Request) (broker.Possession, error) {
-	der, err := a.mux.Proxies().ClientCert(r)
+	chain, err := a.mux.Proxies().ClientChain(r)
 	if err != nil {
 		return broker.Possession{}, broker.E(broker.Invalid, "The client certificate was not passed on in a usable form.", err)
 	}
-	if der == nil {
-		return broker.Possession{}, nil
+	from := a.from(r)
+	if len(chain) == 0 {
+		return broker.Possession{From: from}, nil
 	}
-	cert, err := x509.ParseCertificate(der)
+	cert, err := x509.ParseCertificate(chain[0])
 	if err != nil {
 		return broker.Possession{}, broker.E(broker.Invalid, "The client certificate does not parse.", err)
 	}
-	p := broker.Possession{X5T: web.X5T(der)}
+	p := broker.Possession{X5T: web.X5T(chain[0]), From: from}
 	p.Key.X5T = p.X5T
 	if jkt, err := jose.Thumbprint(cert.PublicKey); err == nil {
 		p.Key.JKT, p.Key.Public = jkt, cert.PublicKey
@@ -93,13 +97,25 @@ func upperFirst(s string) string {
 	return string(s[0]-'a'+'A') + s[1:]
 }
 
-// channel is what the listener saw of the connection, for attestors.
+// channel is what the listener saw of the connection, for attestors. Headers of a
+// proxy that are no certificates were refused with the proof of the key.
 func (a *API) channel(r *http.Request) attest.Channel {
-	ch := attest.Channel{RemoteAddr: r.RemoteAddr, TLS: r.TLS != nil}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		for _, cert := range r.TLS.VerifiedChains[0] {
-			ch.PeerCertificates = append(ch.PeerCertificates, cert.Raw)
-		}
-	}
+	ch := attest.Channel{RemoteAddr: r.RemoteAddr, TLS: r.TLS != nil, Peer: web.Peer(r.Context())}
+	ch.PeerCertificates, _ = a.mux.Proxies().ClientChain(r)
 	return ch
+}
+
+// from is where a request comes from, to share out what there is for all: the user of
+// a local process; else the address, of IPv6 the network of it, since whoever has one
+// of those has 2^64 addresses.
+func (a *API) from(r *http.Request) string {
+	if p := web.Peer(r.Context()); p != nil {
+		return "uid " + strconv.FormatUint(uint64(p.UID), 10)
+	}
+	ip := a.mux.Proxies().ClientIP(r)
+	addr, err := netip.ParseAddr(ip)
+	if err != nil || addr.Is4() {
+		return ip
+	}
+	return netip.PrefixFrom(addr.WithZone(""), 64).Masked().String()
 }

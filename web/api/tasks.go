@@ -89,7 +89,7 @@ func (a *API) completeTask(c echo.Context, who broker.Principal, _ web.None) (br
 	if err != nil {
 		return broker.Completion{}, err
 	}
-	return ended(c)(a.b.CompleteTaskWithin(c.Request().Context(), who, c.Param("id"), wait))
+	return ended(c)(a.b.CompleteTask(c.Request().Context(), who, c.Param("id"), wait))
 }
 
 func (a *API) stopTask(c echo.Context, who broker.Principal, body reasonBody) (broker.Completion, error) {
@@ -97,7 +97,7 @@ func (a *API) stopTask(c echo.Context, who broker.Principal, body reasonBody) (b
 	if err != nil {
 		return broker.Completion{}, err
 	}
-	return ended(c)(a.b.StopTaskWithin(c.Request().Context(), who, c.Param("id"), body.Reason, wait))
+	return ended(c)(a.b.StopTask(c.Request().Context(), who, c.Param("id"), body.Reason, wait))
 }
 
 // endWait is how long the caller wants to wait for what is owed at third parties.

@@ -1,12 +1,8 @@
 package api
 
 import (
-	"encoding/json"
-	"net/http"
-	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
@@ -114,67 +110,6 @@ func (a *API) jwtBearer(t tokenCall) (broker.Token, error) {
 	return a.request(t, evidence(t.f.get(pAssertion), attestor, t.f, t.cl, a.channel(t.c.Request()), broker.InvalidGrant))
 }
 
-// credentials is client_credentials: of an enrolled sandbox, of a workload whose
-// assertion is its own evidence (it then names its task), or of a principal.
-func (a *API) credentials(t tokenCall) (broker.Token, error) {
-	ch := a.channel(t.c.Request())
-	switch {
-	case t.cl.assertion == "":
-		return broker.Token{}, broker.E(broker.Unauthenticated, "Authenticate with client_assertion (private_key_jwt).", nil)
-	case t.cl.sandbox():
-		return a.request(t, broker.Subject{TaskID: t.f.get(pTaskID), Assertion: t.cl.assertion, ClientID: t.cl.id, Channel: ch, Fault: broker.Unauthenticated})
-	case t.cl.spiffe, t.f.has(pTaskID):
-		return a.request(t, evidence(t.cl.assertion, "", t.f, t.cl, ch, broker.Unauthenticated))
-	}
-	ctx := t.c.Request().Context()
-	asked, err := a.rolesAsked(t.f)
-	if err != nil {
-		// Who asks comes before what is wrong with the question.
-		if _, authErr := a.b.AuthenticateAssertion(ctx, t.cl.assertion, t.cl.id); authErr != nil {
-			return broker.Token{}, authErr
-		}
-		return broker.Token{}, err
-	}
-	return a.b.PrincipalToken(ctx, t.cl.assertion, t.p, t.cl.id, asked...)
-}
-
-// rolesAsked reads a principal's request: nothing but this broker's own API, and
-// a scope that names some of its roles, or none for all.
-func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
-	for _, r := range append(f.resources, f.audiences...) {
-		if r != a.issuer+"/v1" {
-			return nil, broker.E(broker.InvalidTarget, "A principal gets tokens for "+a.issuer+"/v1 alone.", nil)
-		}
-	}
-	if f.has(pAuthorizationDetails) {
-		return nil, broker.E(broker.InvalidDetails, "authorization_details mean nothing for this API.", nil)
-	}
-	if !f.has(pScope) {
-		return nil, nil
-	}
-	var asked []broker.Role
-	for role := range strings.SplitSeq(f.get(pScope), " ") {
-		if !isRole(role) {
-			return nil, broker.E(broker.InvalidScope, "The scope of a principal's token is a list of roles.", nil)
-		}
-		asked = append(asked, broker.Role(role))
-	}
-	return asked, nil
-}
-
-func isRole(s string) bool {
-	for _, r := range roles() {
-		if s == string(r) {
-			return true
-		}
-	}
-	return false
-}
-
-func roles() []broker.Role {
-	return []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer}
-}
-
 func (a *API) request(t tokenCall, s broker.Subject) (broker.Token, error) {
 	r, err := ask(t.f)
 	if err != nil {
@@ -201,56 +136,11 @@ func (a *API) poll(t tokenCall, code param) (broker.Token, error) {
 		return broker.Token{}, malformed(code.String() + " is required.")
 	}
 	s := broker.Subject{ClientID: t.cl.id, Fault: broker.InvalidGrant, Channel: a.channel(t.c.Request())}
-	if t.cl.assertion != "" {
+	switch {
+	case t.cl.method != "":
+		s = evidence(t.cl.assertion, "", t.f, t.cl, s.Channel, broker.Unauthenticated)
+	case t.cl.assertion != "":
 		s.Assertion, s.Fault = t.cl.assertion, broker.Unauthenticated
 	}
 	return a.b.Poll(t.c.Request().Context(), broker.PollRequest{Code: t.f.get(code), Subject: s, Possession: t.p, PublicKey: t.f.get(pPublicKey)})
-}
-
-// writeToken is RFC 6749 section 5.1 with RFC 8693 section 2.2.1, RFC 9396
-// section 7. It is on the path of every mint, so it builds the text itself.
-func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
-	ev := web.EventOf(c)
-	ev.LeaseID, ev.RequestID = t.LeaseID, t.RequestID
-	token := t.Token.Reveal()
-	b := make([]byte, 0, len(token)+512)
-	b = append(b, `{"access_token":`...)
-	b, err := jsontext.AppendQuote(b, token)
-	if err != nil {
-		return err
-	}
-	// What is no access token says what it is, whatever the grant.
-	if t.Format == "" && exchanged {
-		t.Format = typeAccessToken
-	}
-	if t.Format != "" {
-		b = append(append(append(b, `,"issued_token_type":"`...), t.Format...), '"')
-	}
-	b = append(b, `,"token_type":"`...)
-	b = append(b, t.Type...)
-	b = append(b, `","expires_in":`...)
-	b = strconv.AppendInt(b, int64(t.ExpiresIn), 10)
-	scope := t.API
-	if scope == "" {
-		scope = t.Scopes.String()
-	}
-	b = append(b, `,"scope":"`...)
-	b = append(b, scope...) // the scope grammar has no character that JSON escapes
-	b = append(b, '"')
-	if t.Details != nil {
-		details, err := json.Marshal(t.Details)
-		if err != nil {
-			return err
-		}
-		b = append(append(b, `,"authorization_details":`...), details...)
-	}
-	if t.Class != "" {
-		b = append(append(append(b, `,"revocability":"`...), t.Class...), '"')
-	}
-	if t.LeaseID != "" {
-		b = append(append(append(b, `,"lease_id":"`...), t.LeaseID...), '"')
-	}
-	b = append(b, '}')
-	web.NoStore(c.Response().Header())
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, b)
 }

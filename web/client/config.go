@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,10 @@ type Config struct {
 	// URL is where ebb is reached when that is not Issuer: a port forward, a
 	// listener inside. "" = Issuer.
 	URL string
+	// Socket is the path of ebb's unix socket: calls go there and nowhere else,
+	// unencrypted, whatever the scheme of Issuer, and proofs name Issuer as ever.
+	// It excludes URL, and takes the place of HTTP's transport for these calls.
+	Socket string
 	// HTTP is borrowed; its Timeout, if any, also bounds long polls and
 	// exports. Redirects are never followed. nil = a client of its own.
 	HTTP *http.Client
@@ -48,9 +53,27 @@ func newPeer(c Config) (*peer, error) {
 	if c.HTTP != nil {
 		p.http = *c.HTTP
 	}
+	p.outside = p.http.Transport
+	if c.Socket != "" {
+		if c.URL != "" {
+			return nil, errors.New("client: set the URL or the socket of ebb, not both")
+		}
+		p.base = "http" + strings.TrimPrefix(strings.TrimPrefix(issuer, "https"), "http")
+		p.http.Transport = overSocket(c.Socket)
+	}
 	// A redirect would carry a token or a ticket to where nobody meant it.
 	p.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return p, nil
+}
+
+// overSocket dials the socket whatever the address, and never a proxy.
+func overSocket(path string) http.RoundTripper {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+		MaxIdleConns: 4, IdleConnTimeout: time.Minute,
+	}
 }
 
 // baseURL returns raw without a trailing slash.

@@ -12,9 +12,12 @@
 //	leases.go      credentials on the record
 //	secrets.go     secrets of the operator, by name
 //	audit.go       audit entries, exports, checkpoints
+//	attestors.go   the attestors, and how one judges evidence
 //	policy.go      policy questions, the revocation feed
 //	sandbox.go     Sandbox: enrolment and revocation
 //	token.go       asking for a credential, and waiting for a person
+//	hold.go        a control connection, and challenges
+//	signin.go      a link into the console
 //	delegate.go    handing a part of the task to another sandbox
 //	transport.go   Transport: use a credential at a resource server
 //	key.go         LoadKey, SaveKey, NewKey

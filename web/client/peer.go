@@ -31,6 +31,7 @@ const (
 type peer struct {
 	issuer, base string
 	http         http.Client
+	outside      http.RoundTripper // to everybody but ebb; nil = the default one
 	now          func() time.Time
 	timeout      time.Duration
 	nonces       [2]atomic.Pointer[string] // last DPoP-Nonce of /oauth2 and of the rest (RFC 9449 section 8.2)

@@ -65,8 +65,8 @@ func (s *Sandbox) Enrol(ctx context.Context, ticket provider.Secret) (Enrolment,
 }
 
 // EnrolEvidence enrols with what the environment vouches for: a JWT of an
-// identity provider, a signed document. attestor "" is the one the runner
-// registered.
+// identity provider, a signed document; "" when the connection is evidence enough.
+// attestor "" is the one the runner registered.
 func (s *Sandbox) EnrolEvidence(ctx context.Context, taskID, attestor, evidence string) (Enrolment, error) {
 	body, err := json.Marshal(struct {
 		TaskID   string `json:"task_id"`

@@ -16,10 +16,11 @@ import (
 // token and a fresh proof (RFC 9449 section 7.1), and is repeated once when the
 // server asks for a nonce. The credential goes to the origin of its resource and
 // nowhere else, whatever a redirect says; without a resource, the first request
-// fixes the origin. base nil is the transport of Config.HTTP.
+// fixes the origin. base nil is the transport of Config.HTTP, also with a Socket:
+// that leads to ebb alone.
 func (s *Sandbox) Transport(c Credential, base http.RoundTripper) http.RoundTripper {
 	if base == nil {
-		base = s.http.Transport
+		base = s.outside
 	}
 	if base == nil {
 		base = http.DefaultTransport

@@ -47,8 +47,8 @@ const (
 
 // Child does what Run wants of this process. It does nothing in a test binary that
 // nobody ordered: the test that calls it is named TestCrashChild. driver makes the
-// driver out of the party's Driver.
-func Child(t *testing.T, driver func(t *testing.T, config json.RawMessage) provider.Driver) {
+// driver out of the party's Driver, which is a C.
+func Child[C any](t *testing.T, driver func(t *testing.T, config C) provider.Driver) {
 	t.Helper()
 	raw := os.Getenv(variable)
 	if raw == "" {
@@ -56,6 +56,10 @@ func Child(t *testing.T, driver func(t *testing.T, config json.RawMessage) provi
 	}
 	var o order
 	if err := json.Unmarshal([]byte(raw), &o); err != nil {
+		t.Fatal(err)
+	}
+	var config C
+	if err := json.Unmarshal(o.Driver, &config); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(o.Dir, stepsFile)) //nolint:gosec // the parent's directory
@@ -67,7 +71,7 @@ func Child(t *testing.T, driver func(t *testing.T, config json.RawMessage) provi
 	if o.Recover {
 		c.arm()
 	}
-	e.open(t, counting(driver(t, o.Driver), c))
+	e.open(t, counting(driver(t, config), c))
 	if o.Recover {
 		e.recover(t)
 	} else {
@@ -173,7 +177,7 @@ func (e *child) work(t *testing.T) {
 		e.await(t, "the credential is dead", func() bool { return e.settled(t) })
 		return
 	}
-	done, err := e.env.Broker.CompleteTaskWithin(t.Context(), e.env.Principals[brokertest.Runner], s.Task.ID, 30*time.Second)
+	done, err := e.env.Broker.CompleteTask(t.Context(), e.env.Principals[brokertest.Runner], s.Task.ID, 30*time.Second)
 	if err != nil || done.Owed != 0 {
 		t.Fatalf("owed %d, %v", done.Owed, err)
 	}
@@ -189,7 +193,7 @@ func (e *child) recover(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, task := range open {
-		if _, err := e.env.Broker.CompleteTaskWithin(t.Context(), e.env.Principals[brokertest.Operator], task.ID, 0); err != nil {
+		if _, err := e.env.Broker.CompleteTask(t.Context(), e.env.Principals[brokertest.Operator], task.ID, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

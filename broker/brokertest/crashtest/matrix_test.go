@@ -1,16 +1,19 @@
 package crashtest_test
 
 import (
-	"encoding/json"
-	"os"
-	"slices"
+	"context"
+	"crypto/rand"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"ebb/broker/brokertest"
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/brokertest/crashtest"
 	"ebb/broker/provider"
+	"ebb/broker/redisstore/redistest"
 	"ebb/broker/storetest"
 )
 
@@ -22,12 +25,7 @@ type crashParty struct {
 
 // TestCrashChild is a broker that is killed; see crashtest.
 func TestCrashChild(t *testing.T) {
-	crashtest.Child(t, func(t *testing.T, raw json.RawMessage) provider.Driver {
-		t.Helper()
-		var p crashParty
-		if err := json.Unmarshal(raw, &p); err != nil {
-			t.Fatal(err)
-		}
+	crashtest.Child(t, func(_ *testing.T, p crashParty) provider.Driver {
 		return brokertest.Party{URL: p.URL, ByHandle: p.ByHandle, Probes: p.Probes, Lists: p.Lists}.Driver()
 	})
 }
@@ -76,19 +74,18 @@ func TestCrashThenMintedLate(t *testing.T) {
 
 // The matrix on Redis and PostgreSQL, which survive the broker.
 func TestCrashMatrixOnServers(t *testing.T) {
-	addrs := os.Getenv("EBB_TEST_REDIS")
-	if addrs == "" {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "redis") {
-			t.Fatal("EBB_TEST_REQUIRE lists redis: set EBB_TEST_REDIS to host:port")
-		}
-		t.Skip("EBB_TEST_REDIS is not set")
-	}
+	addrs := counterpart.Need(t, "EBB_TEST_REDIS")
 	storetest.Postgres(t) // skips without a server
 	party := embedded(crashParty{ByHandle: true, Probes: true, Lists: true})
 	crashtest.Run(t, func(t *testing.T) crashtest.Party {
 		t.Helper()
 		p := party(t)
-		p.Journal, p.Redis, p.Prefix = storetest.Postgres(t), strings.Split(addrs, ","), "crash-"
+		p.Journal, p.Redis, p.Prefix = storetest.Postgres(t), strings.Split(addrs, ","), "crash-"+rand.Text()
+		t.Cleanup(func() {
+			if _, err := redistest.Forget(context.Background(), redis.UniversalOptions{Addrs: p.Redis}, p.Prefix); err != nil {
+				t.Error(err)
+			}
+		})
 		return p
 	})
 }

@@ -47,7 +47,7 @@ func newRig(t *testing.T, party func(t *testing.T) Party) *rig {
 		p.Journal = "sqlite://" + filepath.Join(dir, "ebb.db")
 	}
 	return &rig{t: t, party: p, order: order{
-		Dir: dir, Journal: p.Journal, Issuer: "https://" + strings.ToLower(rand.Text()) + ".test", Scope: p.Scope, Redis: p.Redis, Prefix: p.Prefix + strings.ToLower(rand.Text()),
+		Dir: dir, Journal: p.Journal, Issuer: "https://" + strings.ToLower(rand.Text()) + ".test", Scope: p.Scope, Redis: p.Redis, Prefix: p.Prefix,
 		Driver: raw, Fast: p.Fast,
 	}}
 }

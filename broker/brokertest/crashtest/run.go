@@ -18,7 +18,7 @@ type Party struct {
 	Fast    int      // how much faster the broker's clock goes, for providers that take their time; 0 = not
 	Journal string   // URL of an empty database; "" = SQLite
 	Redis   []string // addresses of the ledger, which then survives, too; nil = memory
-	Prefix  string   // of its keys
+	Prefix  string   // of its keys there
 	// Alive lists what is there and works. Nothing but what this one broker made is.
 	Alive func(t *testing.T) []string
 }

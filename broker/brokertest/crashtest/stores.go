@@ -29,8 +29,8 @@ func (l ledger) SetState(ctx context.Context, id string, s broker.TaskState, at,
 	return c, first, err
 }
 
-func (l ledger) PutLease(ctx context.Context, x broker.LiveLease, limit int, refill bool) (err error) {
-	l.c.step("ledger: PutLease", func() { err = l.Ledger.PutLease(ctx, x, limit, refill) })
+func (l ledger) PutLease(ctx context.Context, x broker.LiveLease, limits broker.LeaseLimits, refill bool) (err error) {
+	l.c.step("ledger: PutLease", func() { err = l.Ledger.PutLease(ctx, x, limits, refill) })
 	return err
 }
 
@@ -58,6 +58,12 @@ type journal struct {
 func (j journal) Append(ctx context.Context, r broker.Record) (err error) {
 	j.c.step("journal: "+unit(r), func() { err = j.Journal.Append(ctx, r) })
 	return err
+}
+
+// Begin is durable when somebody waits for it: what the caller does meanwhile comes
+// before it.
+func (j journal) Begin(ctx context.Context, r broker.Record) (wait func() error) {
+	return func() error { return j.Append(ctx, r) }
 }
 
 // unit names a unit by its parts and entries.

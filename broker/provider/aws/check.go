@@ -86,7 +86,7 @@ func (d *Driver) checkRole(ctx context.Context, r rule, arn string) []provider.F
 	if !d.deny {
 		return nil
 	}
-	if _, err := d.lane(arn).do(ctx, h, true); err != nil {
+	if _, err := d.writer(arn).do(ctx, h, true); err != nil {
 		return fatal("sessions cannot be revoked: "+code(err),
 			"allow ebb iam:GetRole, iam:GetRolePolicy, iam:PutRolePolicy and iam:DeleteRolePolicy on it, or set revoke: none")
 	}

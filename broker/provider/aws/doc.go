@@ -31,13 +31,14 @@
 //	client.go     SDK clients that give up in time and know what they cannot know
 //	errors.go     AWS's answers to the contract's errors
 //	driver.go     Driver: Check, Mint, Traits
+//	effect.go     Describe: what a scope lets its holder do
 //	handle.go     what is remembered of a session
 //	deny.go       the policy of revoked sessions: what it denies
 //	denytext.go   its text, written and read
 //	fit.go        making it fit: by session, by task, by role
-//	lane.go       one writer per role, many revocations per write
+//	writer.go     one writer per role, many revocations per write
 //	turn.go       one of its turns: read, write, read back
-//	iam.go        the calls of a lane
+//	iam.go        the calls of a writer
 //	revoke.go     Revoke and Probe
 //	check.go      CheckSetup
 package aws

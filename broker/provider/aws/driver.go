@@ -31,8 +31,8 @@ type Driver struct {
 	now func() time.Time
 	log *slog.Logger
 
-	mu    sync.Mutex
-	lanes map[string]*lane // by the role's ARN
+	mu      sync.Mutex
+	writers map[string]*writer // by the role's ARN
 }
 
 var (
@@ -52,7 +52,7 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: c, settings: s, now: c.Now, log: c.Logger, lanes: map[string]*lane{}}
+	d := &Driver{cfg: c, settings: s, now: c.Now, log: c.Logger, writers: map[string]*writer{}}
 	if d.now == nil {
 		d.now = time.Now
 	}

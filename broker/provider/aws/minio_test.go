@@ -1,19 +1,15 @@
 package aws
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"ebb/broker/provider"
 	"ebb/broker/provider/providertest"
-	"ebb/scopes"
 )
 
 // newMinIO is a real one. The key's user may do everything in S3; the role is only a
@@ -27,12 +23,7 @@ func newMinIO(t testing.TB) *gateway {
 }
 
 func TestRealMinIOConformance(t *testing.T) {
-	g := newMinIO(t)
-	gs := g.grants(inputs)
-	providertest.Run(t, providertest.Subject{Driver: driver(t, g.config()), Grant: gs.next, Unsupported: "s3:b/*:read",
-		Alive: func(ctx context.Context, c provider.Credential) (bool, error) {
-			return g.allowed(g.get(ctx, g.as(c), "in/a.csv")), nil
-		}})
+	providertest.Run(t, newMinIO(t).subject())
 }
 
 func TestRealMinIOEnforcesTheScopes(t *testing.T) {
@@ -125,18 +116,5 @@ func TestRealMinIOSetup(t *testing.T) {
 }
 
 func TestRealMinIOMintsAHundred(t *testing.T) {
-	g := newMinIO(t)
-	d, gs := driver(t, g.config()), g.grants(inputs)
-	long := gs.next()
-	var set []string
-	for i := range scopes.MaxScopes {
-		set = append(set, fmt.Sprintf("s3:%s/a-prefix-that-is-long/%02d/**:read", g.bucket, i))
-	}
-	long.Scopes = scopes.MustParseSet(strings.Join(set, " "))
-	if _, err := d.Mint(t.Context(), long); !errors.Is(err, provider.ErrRefused) {
-		t.Errorf("a policy that is too long: %v", err)
-	}
-	start := time.Now()
-	mintAll(t, d, gs, 100, "tsk_1")
-	t.Logf("100 mints took %s", time.Since(start))
+	newMinIO(t).mintsMany(100)
 }

@@ -88,7 +88,7 @@ func TestIAMThatShowsWritesLate(t *testing.T) {
 	cl := newCloud(t)
 	cl.stale = 2
 	d, gs := driver(t, cl.config()), newGrants(cl.now)
-	d.lane(cloudRoleA).pause = time.Millisecond
+	d.writer(cloudRoleA).pause = time.Millisecond
 	ls := mintAll(t, d, gs, 2, "tsk_1")
 	revokeAll(t, d, gs, ls[:1])
 	if alive(t, cl, ls[:1]) != 0 || alive(t, cl, ls[1:]) != 1 {

@@ -2,6 +2,8 @@ package aws
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"ebb/broker/provider"
 )
@@ -22,7 +24,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	if h.over(t.Now) {
 		return nil
 	}
-	_, err = d.lane(h.Role).do(ctx, h, true)
+	_, err = d.writer(h.Role).do(ctx, h, true)
 	return d.maybeBusy(err)
 }
 
@@ -33,7 +35,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 // from what the session could never do.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	if t.Handle.Empty() {
-		return false, nil
+		return false, fmt.Errorf("aws: no session is known: %w", errors.ErrUnsupported)
 	}
 	h, err := readHandle(t.Handle)
 	if err != nil {
@@ -46,7 +48,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	case early || !d.deny: // whatever IAM says
 		return true, nil
 	}
-	denied, err := d.lane(h.Role).do(ctx, h, false)
+	denied, err := d.writer(h.Role).do(ctx, h, false)
 	return !denied, d.maybeBusy(err)
 }
 

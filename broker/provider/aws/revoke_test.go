@@ -147,6 +147,19 @@ func TestForeignStatementsStay(t *testing.T) {
 	}
 }
 
+// Without a handle no session was asked for, or none is known: nothing was looked at,
+// and nothing is proved.
+func TestProbeOfWhatNobodyCanName(t *testing.T) {
+	cl := newCloud(t)
+	d, gs := driver(t, cl.config()), newGrants(cl.now)
+	ls := mintAll(t, d, gs, 1, "tsk_1")
+	tg := gs.target(ls[0].Grant, ls[0].Credential)
+	tg.Handle = provider.Secret{}
+	if isAlive, err := d.Probe(t.Context(), tg); isAlive || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Probe = %v, %v", isAlive, err)
+	}
+}
+
 func TestRevokeOfWhatIsNotThere(t *testing.T) {
 	cl := newCloud(t)
 	d, gs := driver(t, cl.config()), newGrants(cl.now)

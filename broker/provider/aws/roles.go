@@ -89,7 +89,7 @@ func (d *Driver) pick(r rule, leaseID, taskID string, now time.Time) (arn string
 	_, _ = h.Write([]byte(leaseID))
 	first := int(h.Sum32() % uint32(len(r.arns)))
 	for i := range r.arns {
-		if arn := r.arns[(first+i)%len(r.arns)]; d.lane(arn).shutFor(taskID, now) <= 0 {
+		if arn := r.arns[(first+i)%len(r.arns)]; d.writer(arn).shutFor(taskID, now) <= 0 {
 			return arn, nil
 		}
 	}

@@ -52,6 +52,20 @@ var vendors = map[string][]string{
 	"redshift-serverless": {"getcredentials"},
 	"lakeformation":       {"getdataaccess", "gettemporarydatalocationcredentials", "gettemporarygluepartitioncredentials", "gettemporarygluetablecredentials"},
 	"cognito-identity":    {"getcredentialsforidentity", "getopenidtoken", "getopenidtokenfordeveloperidentity"},
+	"cognito-idp":         {"admininitiateauth", "adminrespondtoauthchallenge"},
+	"elasticmapreduce":    {"getclustersessioncredentials"},
+	"emr-containers":      {"getmanagedendpointsessioncredentials"},
+	"datazone":            {"getenvironmentcredentials"},
+	"deadline":            {"assumefleetroleforread", "assumefleetroleforworker", "assumequeueroleforread", "assumequeueroleforuser", "assumequeueroleforworker"},
+	"gamelift":            {"requestuploadcredentials", "getinstanceaccess", "getcomputeaccess", "getcomputeauthtoken"},
+	"iot":                 {"assumerolewithcertificate"},
+	"airflow":             {"createclitoken", "createweblogintoken"},
+	"connect":             {"getfederationtoken"},
+	"grafana":             {"createworkspaceapikey", "createworkspaceserviceaccounttoken"},
+	"sagemaker":           {"createpresigneddomainurl", "createpresignednotebookinstanceurl"},
+	"quicksight":          {"generateembedurlforanonymoususer", "generateembedurlforregistereduser", "getdashboardembedurl", "getsessionembedurl"},
+	"appsync":             {"createapikey"},
+	"lightsail":           {"createbucketaccesskey", "downloaddefaultkeypair", "getinstanceaccessdetails"},
 }
 
 // forbidden reports whether an action of IAM's, or a pattern of some, must not be in

@@ -18,10 +18,10 @@ const (
 	maxPause = 5 * time.Second
 )
 
-// turn is one batch of a lane. It reads, writes what is missing and reads again,
+// turn is one batch of a writer. It reads, writes what is missing and reads again,
 // until everything stands or time is up.
 type turn struct {
-	*lane
+	*writer
 	batch  []*ask
 	before string // what the last write replaced
 	wrote  bool

@@ -10,6 +10,7 @@ func TestActionsThatHandOutCredentials(t *testing.T) {
 		"ecr:GetAuthorizationToken", "ecr:*", "ecr:*Token", "ecr-public:GetAuthorizationToken", "codeartifact:Get*", "redshift:GetClusterCredentials",
 		"redshift:GetClusterCredentialsWithIAM", "redshift:*", "redshift-serverless:GetCredentials", "lakeformation:GetTemporaryGlueTableCredentials",
 		"lakeformation:GetDataAccess", "cognito-identity:GetCredentialsForIdentity", "cognito-identity:GetOpenIdToken", "cognito-identity:G*", "*", "*:*",
+		"elasticmapreduce:Get*", "gamelift:RequestUploadCredentials", "airflow:*", "deadline:AssumeQueueRoleForUser", "lightsail:CreateBucketAccessKey", "sagemaker:*",
 	} {
 		if !forbidden(a) {
 			t.Errorf("%s is allowed", a)
@@ -18,6 +19,20 @@ func TestActionsThatHandOutCredentials(t *testing.T) {
 	for _, a := range []string{"s3:GetObject*", "s3:PutObject", "ecr:BatchGetImage", "dynamodb:*", "kms:Decrypt", "redshift:DescribeClusters", "lakeformation:ListResources"} {
 		if forbidden(a) {
 			t.Errorf("%s is refused", a)
+		}
+	}
+}
+
+// Whatever the configuration let through: nothing of that is ever sent.
+func TestNoPolicySaysWhatIsForbidden(t *testing.T) {
+	t.Parallel()
+	d, err := New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range []string{"sts:AssumeRole", "*", "ecr:*"} {
+		if text, err := d.render([]permission{{actions: []string{"s3:GetObject", action}, resources: []string{"*"}}}, deadline); err == nil {
+			t.Errorf("%s: %s", action, text)
 		}
 	}
 }

@@ -47,6 +47,27 @@ func unquote(s string) (value, rest string, ok bool) {
 	return "", s, false
 }
 
+// What the service does not take is never sent, and no boundary at all least of all.
+func TestBoundaryFits(t *testing.T) {
+	t.Parallel()
+	rules := make([]rule, maxRules+1)
+	for i := range rules {
+		rules[i] = rule{Permissions: []string{"inRole:r"}, Resource: resource("b" + strconv.Itoa(i))}
+	}
+	if _, err := encode(rules[:maxRules]); err != nil {
+		t.Error(err)
+	}
+	for _, n := range []int{0, maxRules + 1} {
+		if text, err := encode(rules[:n]); err == nil {
+			t.Errorf("%d rules: %s", n, text)
+		}
+	}
+	long := []rule{{Permissions: []string{"inRole:r"}, Resource: resource(strings.Repeat("b", maxBoundary))}}
+	if text, err := encode(long); err == nil {
+		t.Errorf("%d characters are sent", len(text))
+	}
+}
+
 // Whatever a prefix is, it stays inside of its literal: the condition is the one
 // that was meant, with exactly this prefix.
 func FuzzPrefixStaysInItsLiteral(f *testing.F) {

@@ -70,14 +70,14 @@ func (d *Driver) call(ctx context.Context, method, path string, auth provider.Se
 }
 
 // asApp makes a call as the App. A key that GitHub does not take is read again,
-// once: it may have been rotated. A 401 says that nothing was done.
+// once: it may have been rotated. GitHub's own 401 says that nothing was done.
 func (d *Driver) asApp(ctx context.Context, method, path string, body any) (answer, error) {
 	token, fresh, err := d.app.jwt()
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	ans, err := d.call(ctx, method, path, token, body)
-	if err != nil || ans.status != http.StatusUnauthorized || fresh {
+	if err != nil || ans.status != http.StatusUnauthorized || !ans.fromGitHub() || fresh {
 		return ans, err
 	}
 	d.app.forget()

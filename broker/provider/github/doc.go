@@ -5,6 +5,7 @@
 //	permissions.go  the table of GitHub's permissions and their levels
 //	ask.go          scopes -> one owner, its repositories, one set of permissions
 //	driver.go       Driver: Check, Mint, Revoke, Probe, Traits
+//	effect.go       Describe: what a scope lets its holder do
 //	handle.go       what the broker keeps of a lease: a token, or what is known without one
 //	repositories.go names -> ids: pinned, or looked up once and then held to
 //	answer.go       what GitHub answers to a mint, read strictly and compared with the ask

@@ -203,13 +203,13 @@ func (d *Driver) revoke(ctx context.Context, token provider.Secret) error {
 	if err != nil {
 		return fmt.Errorf("github: revoking: %w", err)
 	}
-	if ans.status == http.StatusNoContent || ans.status == http.StatusUnauthorized && ans.fromGitHub() {
+	if ans.status == http.StatusNoContent || ans.unknown() {
 		return nil
 	}
 	if busy := ans.busy(); busy != nil {
 		return busy
 	}
-	if ans.fromGitHub() && ans.status < 500 {
+	if ans.fromGitHub() && ans.status < 500 && ans.status != http.StatusUnauthorized {
 		// A refusal and no failure: GitHub is there.
 		return provider.Refused("GitHub does not take the token back now; the installation may be suspended.", ans.error())
 	}
@@ -240,7 +240,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	switch {
 	case ans.status == http.StatusOK:
 		return true, nil
-	case ans.status == http.StatusUnauthorized && ans.fromGitHub():
+	case ans.unknown():
 		return false, nil
 	}
 	if busy := ans.busy(); busy != nil {

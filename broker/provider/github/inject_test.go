@@ -2,13 +2,12 @@ package github_test
 
 import (
 	"net/http"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/provider"
 	"ebb/broker/provider/github"
 )
@@ -108,12 +107,7 @@ func TestInjectedIsAccepted(t *testing.T) {
 // git itself takes the token as Basic, and is refused once it is revoked.
 func TestGit(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("git"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "git") {
-			t.Fatal("EBB_TEST_REQUIRE lists git: install it")
-		}
-		t.Skip("git is not installed")
-	}
+	git := counterpart.Program(t, "git")
 	r := newRigAt(t, "/api/v3")
 	g, c := r.mint(t, readWeb)
 	req, _ := http.NewRequest(http.MethodGet, r.hub.Git+"/acme/web.git/info/refs", nil)
@@ -121,7 +115,7 @@ func TestGit(t *testing.T) {
 		t.Fatal(err)
 	}
 	remote := func() error {
-		cmd := exec.CommandContext(t.Context(), "git", "-c", "http.sslCAInfo="+r.config.CAFile, "-c", "http.extraHeader=Authorization: "+req.Header.Get("Authorization"),
+		cmd := exec.CommandContext(t.Context(), git, "-c", "http.sslCAInfo="+r.config.CAFile, "-c", "http.extraHeader=Authorization: "+req.Header.Get("Authorization"),
 			"-c", "credential.helper=", "-c", "core.askPass=true", "ls-remote", r.hub.Git+"/acme/web.git")
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir(), "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1"}
 		cmd.WaitDelay = 10 * time.Second

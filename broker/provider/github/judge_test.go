@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/provider/github"
 	"ebb/broker/provider/github/githubtest"
 )
@@ -34,20 +34,6 @@ func judged(t *testing.T) (r *rig, job func(limited bool) string) {
 	}
 }
 
-// need is the value of a variable that names a counterpart; without it the test is
-// skipped, or fails when EBB_TEST_REQUIRE lists what.
-func need(t *testing.T, variable, what, remedy string) string {
-	t.Helper()
-	v := os.Getenv(variable)
-	if v == "" && slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), what) {
-		t.Fatalf("EBB_TEST_REQUIRE lists %s: set %s to %s", what, variable, remedy)
-	}
-	if v == "" {
-		t.Skipf("%s is not set: %s", variable, remedy)
-	}
-	return v
-}
-
 func run(t *testing.T, cmd *exec.Cmd, env ...string) {
 	t.Helper()
 	cmd.Env = append(os.Environ(), env...)
@@ -63,7 +49,7 @@ func run(t *testing.T, cmd *exec.Cmd, env ...string) {
 // driver's tokens.
 func TestOctokit(t *testing.T) {
 	t.Parallel()
-	dir := need(t, "EBB_TEST_NODE_OCTOKIT", "node", "a directory where testdata/judge/package.json is installed")
+	dir := counterpart.Need(t, "EBB_TEST_NODE_OCTOKIT")
 	r, job := judged(t)
 	run(t, exec.CommandContext(t.Context(), "node", "testdata/judge/judge.mjs"), "JUDGE="+job(false), "JUDGE_MODULES="+dir, "NODE_EXTRA_CA_CERTS="+r.config.CAFile)
 }
@@ -71,7 +57,7 @@ func TestOctokit(t *testing.T) {
 // TestGoClients lets go-github and ghinstallation judge them.
 func TestGoClients(t *testing.T) {
 	t.Parallel()
-	program := need(t, "EBB_TEST_GITHUB_CLIENTS", "github-clients", "the program that testdata/judge/clients builds")
+	program := counterpart.Need(t, "EBB_TEST_GITHUB_CLIENTS")
 	r, job := judged(t)
 	for _, format := range []string{githubtest.Opaque, githubtest.Stateless} {
 		r.hub.Format(format, 0)

@@ -118,7 +118,7 @@ func TestRevoke(t *testing.T) {
 		kind       githubtest.Kind
 		ok, living bool
 	}{
-		{githubtest.Hang, false, true}, {githubtest.Fail, false, true}, {githubtest.Portal, false, true}, {githubtest.Redirect, false, true},
+		{githubtest.Hang, false, true}, {githubtest.Fail, false, true}, {githubtest.Portal, false, true}, {githubtest.Gateway, false, true}, {githubtest.Redirect, false, true},
 		{githubtest.FailAfter, false, false}, {githubtest.HangAfter, false, false},
 	} {
 		t.Run(string(tt.kind), func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestExpiredIsDead(t *testing.T) {
 
 func TestProbeFaults(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []githubtest.Kind{githubtest.Hang, githubtest.Fail, githubtest.Portal, githubtest.Redirect, githubtest.FailAfter} {
+	for _, kind := range []githubtest.Kind{githubtest.Hang, githubtest.Fail, githubtest.Portal, githubtest.Gateway, githubtest.Redirect, githubtest.FailAfter} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, impatient)

@@ -39,6 +39,12 @@ func (a answer) message() string {
 // that of something on the way.
 func (a answer) fromGitHub() bool { return a.message() != "(no message)" }
 
+// unknown reports GitHub's own word that it does not accept a token: expired, revoked
+// or never made. Gateways answer 401 too, with a message of theirs.
+func (a answer) unknown() bool {
+	return a.status == http.StatusUnauthorized && strings.HasPrefix(strings.ToLower(a.message()), "bad credentials")
+}
+
 func (a answer) error() error { return fmt.Errorf("github: %d: %s", a.status, a.message()) }
 
 // busy reads GitHub's primary and secondary rate limits; nil when it is neither.

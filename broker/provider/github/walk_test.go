@@ -65,7 +65,7 @@ func (h *house) until(t *testing.T, step time.Duration, what string, holds func(
 
 func (h *house) complete(t *testing.T, taskID string) broker.Completion {
 	t.Helper()
-	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID)
+	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID, broker.DefaultWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestWalkLostAnswer(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, id := range tasks {
 		wg.Go(func() {
-			if done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], id); err != nil || done.Owed != 1 {
+			if done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], id, broker.DefaultWait); err != nil || done.Owed != 1 {
 				t.Errorf("owed %d, %v", done.Owed, err)
 			}
 		})

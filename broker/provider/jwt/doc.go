@@ -3,5 +3,6 @@
 // record is dead, and ending a lease needs nothing but the ledger.
 //
 //	driver.go  Driver: Check, Mint, Revoke, Traits
+//	effect.go  Describe: what a scope lets its holder do
 //	claims.go  the claims of a token (RFC 9068 section 2.2), as JSON
 package jwt

@@ -4,6 +4,7 @@
 //	config.go  Config: which service account an action stands for
 //	api.go     the API server over plain HTTP: login, calls, what answers mean
 //	driver.go  Driver: Check, Mint, Traits
+//	effect.go  Describe: what a scope lets its holder do
 //	claims.go  what the token says: it is handed out only if that is what was asked
 //	revoke.go  Revoke, Probe and List
 //	setup.go   CheckSetup: what is wrong with the broker's rights

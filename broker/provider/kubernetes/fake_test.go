@@ -6,12 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/kubetest"
 	"ebb/broker/provider"
 )
 
@@ -61,17 +59,8 @@ func newServer(t *testing.T) *apiServer {
 	}
 	s := httptest.NewTLSServer(a)
 	t.Cleanup(s.Close)
-	a.url, a.ca = s.URL, file(t, string(pemOf(s)))
+	a.url, a.ca = s.URL, kubetest.File(t, string(pemOf(s)))
 	return a
-}
-
-func file(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func (a *apiServer) set(f func()) {
@@ -119,23 +108,13 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header.Get("Authorization") != "Bearer "+login {
-		write(w, 401, statusOf(401, "Unauthorized", "Unauthorized"))
+		kubetest.Answer(w, 401, kubetest.Status(401, "Unauthorized", "Unauthorized"))
 		return
 	}
 	code, answer := a.serve(r)
 	if after == nil || !after(w, r, code, answer) {
-		write(w, code, answer)
+		kubetest.Answer(w, code, answer)
 	}
-}
-
-func write(w http.ResponseWriter, code int, answer any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer)
-}
-
-func statusOf(code int, reason, message string) map[string]any {
-	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "message": message, "reason": reason, "code": code}
 }
 
 func (a *apiServer) serve(r *http.Request) (int, any) {
@@ -145,7 +124,7 @@ func (a *apiServer) serve(r *http.Request) (int, any) {
 	m := routes.FindStringSubmatch(r.URL.Path)
 	if m == nil {
 		a.t.Errorf("%s %s is no path of the API", r.Method, r.URL.Path)
-		return 404, statusOf(404, "NotFound", "the server could not find the requested resource")
+		return 404, kubetest.Status(404, "NotFound", "the server could not find the requested resource")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,31 +140,16 @@ func (a *apiServer) serve(r *http.Request) (int, any) {
 		if s := a.secrets[ns+"/"+name]; s != nil {
 			return 200, object("Secret", s)
 		}
-		return 404, statusOf(404, "NotFound", `secrets "`+name+`" not found`)
+		return 404, kubetest.NotFound("secrets", name)
 	case m[2] == "secrets" && m[4] == "" && name != "" && r.Method == http.MethodDelete:
 		return a.remove(r, ns, name)
 	}
 	a.t.Errorf("%s %s: no such method", r.Method, r.URL.Path)
-	return 405, statusOf(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+	return 405, kubetest.Status(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 }
 
 func object(kind string, s *secret) map[string]any {
 	return map[string]any{"kind": kind, "apiVersion": "v1", "metadata": s, "immutable": true, "type": "Opaque"}
-}
-
-// read decodes a body as the server does with fieldValidation=Strict.
-func (a *apiServer) read(r *http.Request, into any) {
-	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
-		a.t.Errorf("%s %s: Content-Type %q", r.Method, r.URL.Path, ct)
-	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		a.t.Errorf("%s %s: %v", r.Method, r.URL.Path, err)
-	}
-	if rest, _ := io.ReadAll(d.Buffered()); len(strings.TrimSpace(string(rest))) > 0 {
-		a.t.Errorf("%s %s: more than one document", r.Method, r.URL.Path)
-	}
 }
 
 func (a *apiServer) create(r *http.Request, ns string) (int, any) {
@@ -197,7 +161,7 @@ func (a *apiServer) create(r *http.Request, ns string) (int, any) {
 			Labels          map[string]string
 		}
 	}
-	a.read(r, &in)
+	kubetest.Read(a.t, r, &in)
 	lease, ours := provider.LeaseOf(instance, in.Metadata.Name)
 	if in.APIVersion != "v1" || in.Kind != "Secret" || in.Type != "Opaque" || !in.Immutable || in.Metadata.Namespace != ns || !ours {
 		a.t.Errorf("the Secret is %+v", in)
@@ -208,7 +172,7 @@ func (a *apiServer) create(r *http.Request, ns string) (int, any) {
 	}
 	at := ns + "/" + in.Metadata.Name
 	if a.secrets[at] != nil {
-		return 409, statusOf(409, "AlreadyExists", `secrets "`+in.Metadata.Name+`" already exists`)
+		return 409, kubetest.Status(409, "AlreadyExists", `secrets "`+in.Metadata.Name+`" already exists`)
 	}
 	a.secrets[at] = &secret{Name: in.Metadata.Name, Namespace: ns, UID: uid(), Labels: in.Metadata.Labels}
 	return 201, object("Secret", a.secrets[at])
@@ -230,24 +194,24 @@ func (a *apiServer) tokenRequest(r *http.Request, ns, account string) (int, any)
 			BoundObjectRef    struct{ Kind, APIVersion, Name, UID string }
 		}
 	}
-	a.read(r, &in)
+	kubetest.Read(a.t, r, &in)
 	ref := in.Spec.BoundObjectRef
 	if in.APIVersion != "authentication.k8s.io/v1" || in.Kind != "TokenRequest" || ref.Kind != "Secret" || ref.APIVersion != "v1" || ref.UID == "" {
 		a.t.Errorf("the TokenRequest is %+v", in)
 	}
 	if !a.accounts[ns+"/"+account] {
-		return 404, statusOf(404, "NotFound", `serviceaccounts "`+account+`" not found`)
+		return 404, kubetest.NotFound("serviceaccounts", account)
 	}
 	if in.Spec.ExpirationSeconds < 600 || in.Spec.ExpirationSeconds > 1<<32 {
 		a.t.Errorf("expirationSeconds %d", in.Spec.ExpirationSeconds)
-		return 422, statusOf(422, "Invalid", "may not specify a duration less than 10 minutes")
+		return 422, kubetest.Status(422, "Invalid", "may not specify a duration less than 10 minutes")
 	}
 	s := a.secrets[ns+"/"+ref.Name]
 	if s == nil {
-		return 404, statusOf(404, "NotFound", `secrets "`+ref.Name+`" not found`)
+		return 404, kubetest.NotFound("secrets", ref.Name)
 	}
 	if s.UID != ref.UID {
-		return 409, statusOf(409, "Conflict", "the UID in the bound object reference does not match the UID in record")
+		return 409, kubetest.Status(409, "Conflict", "the UID in the bound object reference does not match the UID in record")
 	}
 	if len(in.Spec.Audiences) == 0 {
 		in.Spec.Audiences = []string{"https://kubernetes.default.svc", "k3s"}
@@ -284,16 +248,16 @@ func (a *apiServer) remove(r *http.Request, ns, name string) (int, any) {
 		APIVersion, Kind, PropagationPolicy string
 		Preconditions                       *struct{ UID string }
 	}
-	a.read(r, &in)
+	kubetest.Read(a.t, r, &in)
 	if in.APIVersion != "v1" || in.Kind != "DeleteOptions" || in.PropagationPolicy != "Background" {
 		a.t.Errorf("the DeleteOptions are %+v", in)
 	}
 	s := a.secrets[ns+"/"+name]
 	switch {
 	case s == nil:
-		return 404, statusOf(404, "NotFound", `secrets "`+name+`" not found`)
+		return 404, kubetest.NotFound("secrets", name)
 	case in.Preconditions != nil && in.Preconditions.UID != s.UID:
-		return 409, statusOf(409, "Conflict", "Precondition failed: UID in precondition: x, UID in object meta: y")
+		return 409, kubetest.Status(409, "Conflict", "Precondition failed: UID in precondition: x, UID in object meta: y")
 	case a.finalize:
 		s.Deleted = time.Now().UTC().Format(time.RFC3339)
 		return 200, object("Secret", s)
@@ -352,7 +316,7 @@ func (a *apiServer) review(r *http.Request) (int, any) {
 			ResourceAttributes struct{ Namespace, Verb, Group, Resource, Subresource, Name string }
 		}
 	}
-	a.read(r, &in)
+	kubetest.Read(a.t, r, &in)
 	q := in.Spec.ResourceAttributes
 	if in.APIVersion != "authorization.k8s.io/v1" || in.Kind != "SelfSubjectAccessReview" || q.Verb == "" || q.Resource == "" {
 		a.t.Errorf("the review is %+v", in)

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/kubetest"
 	"ebb/broker/provider"
 	"ebb/broker/provider/kubernetes"
 )
@@ -31,7 +32,7 @@ type answerFunc = func(http.ResponseWriter, *http.Request)
 // faults are answers that are none, or no success.
 func faults(stop chan struct{}) map[string]answerFunc {
 	status := func(code int, reason string) answerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { write(w, code, statusOf(code, reason, "no")) }
+		return kubetest.Says(code, kubetest.Status(code, reason, "no"))
 	}
 	text := func(code int, s string) answerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code); _, _ = w.Write([]byte(s)) }
@@ -65,7 +66,7 @@ func faults(stop chan struct{}) map[string]answerFunc {
 		"403": status(403, "Forbidden"), "401": status(401, "Unauthorized"), "422": status(422, "Invalid"),
 		"429": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "7")
-			write(w, 429, statusOf(429, "TooManyRequests", "later"))
+			kubetest.Answer(w, 429, kubetest.Status(429, "TooManyRequests", "later"))
 		},
 		"429 of a proxy": text(429, "slow down"),
 	}
@@ -147,9 +148,9 @@ func TestRefusedTokenWhoseSecretStays(t *testing.T) {
 	a.set(func() {
 		a.fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, "/token") {
-				write(w, 403, statusOf(403, "Forbidden", "no"))
+				kubetest.Answer(w, 403, kubetest.Status(403, "Forbidden", "no"))
 			} else if r.Method == http.MethodDelete {
-				write(w, 500, statusOf(500, "InternalError", "no"))
+				kubetest.Answer(w, 500, kubetest.Status(500, "InternalError", "no"))
 			} else {
 				return false
 			}
@@ -243,7 +244,7 @@ func TestListGoesOn(t *testing.T) {
 			if !strings.Contains(r.URL.Path, "/agents/") {
 				return false
 			}
-			write(w, 403, statusOf(403, "Forbidden", "no"))
+			kubetest.Answer(w, 403, kubetest.Status(403, "Forbidden", "no"))
 			return true
 		}
 	})
@@ -260,7 +261,7 @@ func TestListWithoutEnd(t *testing.T) {
 	d := driver(t, configFor(t, a))
 	a.set(func() {
 		a.fault = func(w http.ResponseWriter, _ *http.Request) bool {
-			write(w, 200, map[string]any{"kind": "PartialObjectMetadataList", "metadata": map[string]any{"continue": "again"}})
+			kubetest.Answer(w, 200, map[string]any{"kind": "PartialObjectMetadataList", "metadata": map[string]any{"continue": "again"}})
 			return true
 		}
 	})
@@ -330,7 +331,7 @@ func TestLogin(t *testing.T) {
 	mint(t, d, grant("deploy", time.Hour))
 	a.set(func() {
 		a.fault = func(w http.ResponseWriter, r *http.Request) bool {
-			write(w, 403, statusOf(403, "Forbidden", "you sent "+r.Header.Get("Authorization")+strings.Repeat("x", 9000)))
+			kubetest.Answer(w, 403, kubetest.Status(403, "Forbidden", "you sent "+r.Header.Get("Authorization")+strings.Repeat("x", 9000)))
 			return true
 		}
 	})
@@ -356,14 +357,14 @@ func TestLoginByCertificate(t *testing.T) {
 			t.Error("a token was sent as well")
 		}
 		w.Header().Set("Connection", "close")
-		write(w, 404, statusOf(404, "NotFound", "no"))
+		kubetest.Answer(w, 404, kubetest.Status(404, "NotFound", "no"))
 	}))
 	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
 	s.StartTLS()
 	defer s.Close()
 	cert, key := pair(t, "ebb-1")
 	c := kubernetes.Config{
-		Server: s.URL, CAFile: file(t, string(pemOf(s))), CertificateFile: file(t, cert), KeyFile: file(t, key), Timeout: 2 * time.Second,
+		Server: s.URL, CAFile: kubetest.File(t, string(pemOf(s))), CertificateFile: kubetest.File(t, cert), KeyFile: kubetest.File(t, key), Timeout: 2 * time.Second,
 		Grants: map[string]map[string]kubernetes.Account{"shop": {"deploy": {Namespace: "agents", ServiceAccount: "shop-deployer"}}},
 	}
 	d := driver(t, c)
@@ -416,7 +417,7 @@ func TestConfigProblemsAllAtOnce(t *testing.T) {
 		}
 	}
 	for _, server := range []string{"", "10.0.0.1", "https://", "https://u:pw@h", "https://h?x=1", "https://h#f", "ftp://h", "https:h"} {
-		_, err := kubernetes.New("kube", kubernetes.Config{Server: server, TokenFile: file(t, "x")}, nil)
+		_, err := kubernetes.New("kube", kubernetes.Config{Server: server, TokenFile: kubetest.File(t, "x")}, nil)
 		if err == nil || !strings.Contains(err.Error(), "server:") || strings.Contains(err.Error(), "pw") {
 			t.Errorf("server %q: %v", server, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/kubetest"
 	"ebb/broker/provider"
 	"ebb/broker/provider/kubernetes"
 	"ebb/broker/provider/providertest"
@@ -19,11 +20,11 @@ import (
 
 func TestRealConformance(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
+	c := kubetest.Real(t)
 	providertest.Run(t, providertest.Subject{
-		Driver: c.documented(), Grant: func() provider.Grant { return grant("deploy", time.Minute) }, Unsupported: "kube:shop:drop",
+		Driver: documented(t, c), Grant: func() provider.Grant { return grant("deploy", time.Minute) }, Unsupported: "kube:shop:drop",
 		Alive: func(_ context.Context, cred provider.Credential) (bool, error) {
-			_, status := c.used(cred.Token.Reveal())
+			_, status := c.Used(cred.Token.Reveal())
 			return status == http.StatusCreated, nil
 		},
 	})
@@ -33,8 +34,8 @@ func TestRealConformance(t *testing.T) {
 // CheckSetup has nothing to say about them.
 func TestRealRightsOfThePageSuffice(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
-	d := c.documented()
+	c := kubetest.Real(t)
+	d := documented(t, c)
 	if found := d.CheckSetup(t.Context()); len(found) != 0 {
 		t.Errorf("CheckSetup: %+v", found)
 	}
@@ -56,7 +57,7 @@ func TestRealRightsOfThePageSuffice(t *testing.T) {
 		t.Error(err)
 	}
 	// What an agent's token may do is what RBAC gives its service account: nothing here.
-	if status, _ := c.as(mint(t, d, grant("deploy", time.Minute)).Token.Reveal(), http.MethodGet, "/api/v1/namespaces/agents/secrets", "", ""); status != http.StatusForbidden {
+	if status, _ := c.As(mint(t, d, grant("deploy", time.Minute)).Token.Reveal(), http.MethodGet, "/api/v1/namespaces/agents/secrets", "", ""); status != http.StatusForbidden {
 		t.Errorf("the agent's token reads Secrets: %d", status)
 	}
 }
@@ -76,8 +77,8 @@ func listed(t *testing.T, d *kubernetes.Driver, of string) (leases []string) {
 // ebb are the same.
 func TestRealTokenIsWhatWasAsked(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
-	d := c.documented()
+	c := kubetest.Real(t)
+	d := documented(t, c)
 	const own, shop, who = "https://kubernetes.default.svc", "https://shop.example.com", "system:serviceaccount:agents:shop-deployer"
 	for _, tt := range []struct {
 		action, aud string
@@ -109,13 +110,13 @@ func TestRealTokenIsWhatWasAsked(t *testing.T) {
 		if off := exp.Sub(g.IssuedAt) - tt.lives; off.Abs() > 10*time.Second || cred.ExpiresAt.After(g.ExpiresAt) || g.ExpiresAt.Sub(cred.ExpiresAt) > time.Second || cred.DiesAt.Before(exp) || cred.DiesAt.After(exp.Add(2*time.Minute)) {
 			t.Errorf("%s: exp %s, lease %s, dies %s", tt.action, exp.Sub(g.IssuedAt), cred.ExpiresAt.Sub(g.IssuedAt), cred.DiesAt.Sub(g.IssuedAt))
 		}
-		if ok, status := c.review(token, tt.aud); !ok || fmt.Sprint(status["audiences"]) != "["+tt.aud+"]" {
+		if ok, status := c.Review(token, tt.aud); !ok || fmt.Sprint(status["audiences"]) != "["+tt.aud+"]" {
 			t.Errorf("%s: TokenReview for %s: %v", tt.action, tt.aud, status)
 		}
-		if ok, status := c.review(token, "https://another.example.com"); ok {
+		if ok, status := c.Review(token, "https://another.example.com"); ok {
 			t.Errorf("%s: TokenReview for another audience: %v", tt.action, status)
 		}
-		user, status := c.used(token)
+		user, status := c.Used(token)
 		if usable := tt.aud == own; usable != (status == http.StatusCreated) || usable && user != who {
 			t.Errorf("%s: at the API server it is %q (%d)", tt.action, user, status)
 		}
@@ -126,15 +127,15 @@ func TestRealTokenIsWhatWasAsked(t *testing.T) {
 // the bound is over the driver does not call it dead.
 func TestRealRevocationIsWithinTheBound(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
-	d := c.documented()
+	c := kubetest.Real(t)
+	d := documented(t, c)
 	g, other := grant("deploy", time.Hour), grant("deploy", time.Hour)
 	cred, stays := mint(t, d, g), mint(t, d, other)
 	token := cred.Token.Reveal()
-	if _, status := c.used(token); status != http.StatusCreated {
+	if _, status := c.Used(token); status != http.StatusCreated {
 		t.Fatalf("a new token: %d", status)
 	}
-	if ok, why := c.review(token); !ok {
+	if ok, why := c.Review(token); !ok {
 		t.Fatalf("a new token: %v", why)
 	}
 	x := targetOf(g, cred.Handle)
@@ -156,13 +157,13 @@ func TestRealRevocationIsWithinTheBound(t *testing.T) {
 		}
 		t.Logf("%s refused %s after its Secret was deleted", what, time.Since(x.AcceptedAt).Round(100*time.Millisecond))
 	}
-	refused("the token in use", func() bool { _, status := c.used(token); return status != http.StatusUnauthorized })
-	refused("TokenReview", func() bool { ok, _ := c.review(token); return ok })
+	refused("the token in use", func() bool { _, status := c.Used(token); return status != http.StatusUnauthorized })
+	refused("TokenReview", func() bool { ok, _ := c.Review(token); return ok })
 	x.Now = x.AcceptedAt.Add(bound)
 	if alive, err := d.Probe(t.Context(), x); alive || err != nil {
 		t.Errorf("a probe after the bound says %v, %v", alive, err)
 	}
-	if _, status := c.used(stays.Token.Reveal()); status != http.StatusCreated {
+	if _, status := c.Used(stays.Token.Reveal()); status != http.StatusCreated {
 		t.Errorf("the token of another lease: %d", status)
 	}
 	if err := d.Revoke(t.Context(), x); err != nil {
@@ -173,10 +174,10 @@ func TestRealRevocationIsWithinTheBound(t *testing.T) {
 // What a crash leaves is found by name or by list, and only what is this instance's.
 func TestRealSweep(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
-	ns := c.namespace()
-	c.grants(ns, `[{apiGroups: [""], resources: [secrets], verbs: [create, get, list, delete]}, {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [worker], verbs: [create]}]`)
-	d := c.inside(ns)
+	c := kubetest.Real(t)
+	ns := c.Namespace()
+	c.Grants(ns, `[{apiGroups: [""], resources: [secrets], verbs: [create, get, list, delete]}, {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [worker], verbs: [create]}]`)
+	d := inside(t, c, ns)
 	const elsewhere = "ffffffff"
 	var mine []string
 	for range 3 {
@@ -188,7 +189,7 @@ func TestRealSweep(t *testing.T) {
 	theirs.Instance = elsewhere
 	mint(t, d, theirs)
 	// Somebody's own Secret with our labels is nobody's lease.
-	c.do(http.MethodPost, "/api/v1/namespaces/"+ns+"/secrets", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
+	c.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/secrets", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
 		"name": "somebody", "labels": map[string]string{"app.kubernetes.io/managed-by": "ebb", "ebb/instance": instance}}})
 	got := listed(t, d, instance)
 	slices.Sort(got)
@@ -212,15 +213,15 @@ func TestRealSweep(t *testing.T) {
 // Secret of the same name is not ebb's to delete.
 func TestRealSecretsThatAreInTheWay(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
-	ns := c.namespace()
-	c.grants(ns, `[{apiGroups: [""], resources: [secrets], verbs: [create, get, list, delete]}, {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [worker], verbs: [create]}]`)
-	d := c.inside(ns)
+	c := kubetest.Real(t)
+	ns := c.Namespace()
+	c.Grants(ns, `[{apiGroups: [""], resources: [secrets], verbs: [create, get, list, delete]}, {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [worker], verbs: [create]}]`)
+	d := inside(t, c, ns)
 	g := grant("deploy", time.Minute)
 	cred := mint(t, d, g)
 	path := "/api/v1/namespaces/" + ns + "/secrets/" + provider.Name(instance, g.LeaseID)
 	hold := func(by ...string) {
-		c.do(http.MethodPatch, path, map[string]any{"metadata": map[string]any{"finalizers": by}})
+		c.Do(http.MethodPatch, path, map[string]any{"metadata": map[string]any{"finalizers": by}})
 	}
 	hold("example.com/hold")
 	if err := d.Revoke(t.Context(), targetOf(g, cred.Handle)); err == nil || !strings.Contains(err.Error(), "finalizer") {
@@ -233,21 +234,21 @@ func TestRealSecretsThatAreInTheWay(t *testing.T) {
 	if err := d.Revoke(t.Context(), targetOf(g, cred.Handle)); err != nil {
 		t.Errorf("Revoke without it: %v", err)
 	}
-	c.do(http.MethodPost, "/api/v1/namespaces/"+ns+"/secrets", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": provider.Name(instance, g.LeaseID)}})
+	c.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/secrets", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": provider.Name(instance, g.LeaseID)}})
 	if err := d.Revoke(t.Context(), targetOf(g, cred.Handle)); err != nil {
 		t.Errorf("Revoke where another Secret has the name: %v", err)
 	}
-	c.do(http.MethodGet, path, nil) // it is still there
+	c.Do(http.MethodGet, path, nil) // it is still there
 }
 
 // A service account that is deleted under us: nothing is minted, nothing is left.
 func TestRealAccountIsGone(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
-	ns := c.namespace()
-	c.grants(ns, `[{apiGroups: [""], resources: [secrets], verbs: [create, get, list, delete]}, {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [worker], verbs: [create]}]`)
-	d := c.inside(ns)
-	c.do(http.MethodDelete, "/api/v1/namespaces/"+ns+"/serviceaccounts/worker", nil)
+	c := kubetest.Real(t)
+	ns := c.Namespace()
+	c.Grants(ns, `[{apiGroups: [""], resources: [secrets], verbs: [create, get, list, delete]}, {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [worker], verbs: [create]}]`)
+	d := inside(t, c, ns)
+	c.Do(http.MethodDelete, "/api/v1/namespaces/"+ns+"/serviceaccounts/worker", nil)
 	if _, err := d.Mint(t.Context(), grant("deploy", time.Minute)); !errors.Is(err, provider.ErrRefused) {
 		t.Errorf("Mint: %v", err)
 	}
@@ -260,7 +261,7 @@ func TestRealAccountIsGone(t *testing.T) {
 // the mint that fails for it leaves nothing.
 func TestRealFindings(t *testing.T) {
 	t.Parallel()
-	c := realCluster(t)
+	c := kubetest.Real(t)
 	const secrets, tokens = `{apiGroups: [""], resources: [secrets], verbs: [%s]}`, `{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [worker], verbs: [create]}`
 	all := fmt.Sprintf(secrets, "create, get, list, delete")
 	for name, tt := range map[string]struct {
@@ -278,10 +279,10 @@ func TestRealFindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &cluster{t: t, server: c.server, ca: c.ca, admin: c.admin, client: c.client}
-			ns := c.namespace()
-			c.grants(ns, tt.rules)
-			d := c.inside(ns)
+			c := c.For(t)
+			ns := c.Namespace()
+			c.Grants(ns, tt.rules)
+			d := inside(t, c, ns)
 			found := d.CheckSetup(t.Context())
 			text, fatal := "", false
 			for _, f := range found {
@@ -299,7 +300,7 @@ func TestRealFindings(t *testing.T) {
 			if tt.mints != (err == nil) || err != nil && !errors.Is(err, provider.ErrRefused) {
 				t.Errorf("Mint: %v", err)
 			}
-			if out := c.do(http.MethodGet, "/api/v1/namespaces/"+ns+"/secrets", nil); !tt.mints && len(out["items"].([]any)) != 0 { //nolint:forcetypeassert // a list
+			if out := c.Do(http.MethodGet, "/api/v1/namespaces/"+ns+"/secrets", nil); !tt.mints && len(out["items"].([]any)) != 0 { //nolint:forcetypeassert // a list
 				t.Errorf("left behind: %v", out["items"])
 			}
 		})

@@ -134,6 +134,10 @@ func TestErrorsOfTheServer(t *testing.T) {
 			t.Errorf("%s: Revoke succeeds", name)
 		}
 	}
+	page, _ := at(t, body(http.StatusOK, "\n<!DOCTYPE html><title>Sign in</title>canary"), nil)
+	if err := page.Revoke(t.Context(), targetOf(grant("files:drive:read"), provider.Credential{Handle: provider.NewSecret("x")})); err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("a page for people: Revoke = %v", err)
+	}
 	for status, busy := range map[int]bool{429: true, 503: false} {
 		d, _ := at(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "7")

@@ -28,6 +28,7 @@ func TestTokensThatOutliveTheirLease(t *testing.T) {
 		"over an hour":        {token: opaque, seconds: 3601},
 		"a year":              {token: opaque, seconds: 365 * 86400},
 		"a year, revocable":   {token: opaque, seconds: 365 * 86400, endpoint: true, ok: true},
+		"ten seconds":         {token: opaque, seconds: 10, endpoint: true, ok: true},
 		"a JWT":               {token: jwt, seconds: 3600, endpoint: true, ok: true},
 		"a JWT for a year":    {token: jwt, seconds: 365 * 86400, endpoint: true},
 		"as configured":       {token: opaque, seconds: 7200, most: 7200, ok: true},
@@ -51,6 +52,9 @@ func TestTokensThatOutliveTheirLease(t *testing.T) {
 		}
 		if cred.DiesAt.Before(g.IssuedAt.Add(time.Duration(c.seconds) * time.Second)) {
 			t.Errorf("%s: it dies at %s", name, cred.DiesAt)
+		}
+		if err == nil && (cred.ExpiresAt.After(cred.DiesAt) || cred.ExpiresAt.After(g.ExpiresAt)) {
+			t.Errorf("%s: it expires at %s, dies at %s, and its lease ends at %s", name, cred.ExpiresAt, cred.DiesAt, g.ExpiresAt)
 		}
 		if f := d.Traits().Floor; c.most != 0 && f != time.Duration(c.most)*time.Second || c.most == 0 && f != time.Hour {
 			t.Errorf("%s: floor %s", name, f)

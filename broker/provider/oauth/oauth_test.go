@@ -12,12 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/provider"
 	"ebb/broker/provider/oauth"
 	"ebb/broker/provider/providertest"
@@ -58,13 +58,7 @@ type op struct {
 
 func startOP(t *testing.T) op {
 	t.Helper()
-	dir := os.Getenv("EBB_TEST_NODE_OP")
-	if dir == "" {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "node-op") {
-			t.Fatal("EBB_TEST_REQUIRE lists node-op: set EBB_TEST_NODE_OP to a directory where testdata/op/package.json is installed")
-		}
-		t.Skip("EBB_TEST_NODE_OP is not set")
-	}
+	dir := counterpart.Need(t, "EBB_TEST_NODE_OP")
 	program, err := os.ReadFile("testdata/op/op.mjs")
 	if err != nil {
 		t.Fatal(err)

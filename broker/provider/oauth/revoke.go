@@ -21,7 +21,12 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	if d.cfg.RevocationEndpoint == "" {
 		return nil
 	}
-	_, err := d.post(ctx, d.cfg.RevocationEndpoint, url.Values{"token": {t.Handle.Reveal()}, "token_type_hint": {"access_token"}})
+	body, err := d.post(ctx, d.cfg.RevocationEndpoint, url.Values{"token": {t.Handle.Reveal()}, "token_type_hint": {"access_token"}})
+	if err == nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
+		// RFC 7009 section 2.2 has clients ignore the content of a 200; but a page is for
+		// people, and comes from whoever wants them to sign in on the way.
+		return errors.New("oauth: the revocation was answered with a page: nobody knows whether the server was asked")
+	}
 	if oe, ok := errors.AsType[*oauthError](err); ok && oe.code == "unsupported_token_type" {
 		return fmt.Errorf("the server does not revoke access tokens, so revocation_endpoint must not be configured: %w", err)
 	}

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -19,12 +18,8 @@ import (
 
 // TestCrashChild is a broker that is killed; see crashtest.
 func TestCrashChild(t *testing.T) {
-	crashtest.Child(t, func(t *testing.T, raw json.RawMessage) provider.Driver {
+	crashtest.Child(t, func(t *testing.T, c postgres.Config) provider.Driver {
 		t.Helper()
-		var c postgres.Config
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
 		d, err := postgres.New(c, nil)
 		if err != nil {
 			t.Fatal(err)

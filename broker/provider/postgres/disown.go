@@ -30,10 +30,15 @@ func (d *Driver) disown(ctx context.Context, role string, oid uint32) error {
 	return nil
 }
 
-func (d *Driver) disownIn(ctx context.Context, database, role string, oid uint32) error {
+// connect is a connection of the broker's own to another database.
+func (d *Driver) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	c := d.pool.Config().ConnConfig.Copy()
 	c.Database = database
-	conn, err := pgx.ConnectConfig(ctx, c)
+	return pgx.ConnectConfig(ctx, c)
+}
+
+func (d *Driver) disownIn(ctx context.Context, database, role string, oid uint32) error {
+	conn, err := d.connect(ctx, database)
 	if err != nil {
 		return err
 	}
@@ -72,7 +77,7 @@ func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uin
 	if owner == 0 {
 		return fmt.Errorf("the role %s of owner does not exist: make it, or take owner out of the configuration", quote(d.cfg.Owner))
 	}
-	before, err := active(ctx, tx, owner)
+	before, err := acting(ctx, tx, owner)
 	if err != nil {
 		return err
 	}
@@ -85,7 +90,34 @@ func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uin
 		return err
 	}
 	// Grants first: of what a drop takes with it nothing can be revoked.
-	for _, s := range append(grants, drops...) {
+	if err := each(ctx, tx, append(grants, drops...)); err != nil {
+		return err
+	}
+	// Then what is left that calls others.
+	calls, err := callers(ctx, tx, oid)
+	if err != nil {
+		return err
+	}
+	if err := each(ctx, tx, calls); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "REASSIGN OWNED BY "+quote(role)+" TO "+quote(d.cfg.Owner)); err != nil {
+		return err
+	}
+	// Another lease that was made a member of the role may have added something since.
+	after, err := acting(ctx, tx, owner)
+	if err != nil {
+		return err
+	}
+	if len(after) > len(before) {
+		return errors.New("something was added to the objects of a role while they were taken back")
+	}
+	return nil
+}
+
+// each runs statements that drop something.
+func each(ctx context.Context, tx pgx.Tx, statements []string) error {
+	for _, s := range statements {
 		if _, err := tx.Exec(ctx, s); err != nil {
 			// 42: not its syntax, not its name, not its right. 2B, 0A: it is held by something.
 			if c := code(err); strings.HasPrefix(c, "42") || strings.HasPrefix(c, "2B") || strings.HasPrefix(c, "0A") {
@@ -94,18 +126,17 @@ func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uin
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, "REASSIGN OWNED BY "+quote(role)+" TO "+quote(d.cfg.Owner)); err != nil {
-		return err
-	}
-	// Another lease that was made a member of the role may have added something since.
-	after, err := active(ctx, tx, owner)
-	if err != nil {
-		return err
-	}
-	if len(after) > len(before) {
-		return errors.New("something was added to the objects of a role while they were taken back")
-	}
 	return nil
+}
+
+// acting is all of a role that does something, by itself or by what it calls.
+func acting(ctx context.Context, tx pgx.Tx, role uint32) ([]string, error) {
+	own, err := active(ctx, tx, role)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := callers(ctx, tx, role)
+	return append(own, calls...), err
 }
 
 // active are the statements that drop what a role owns in this database and that

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/storetest"
 )
 
@@ -126,7 +127,7 @@ func TestWhatCannotBeDroppedAlone(t *testing.T) {
 	b.cfg.Owner = b.kept
 	storetest.PostgresExec(t, b.admin, "GRANT CREATE ON DATABASE "+b.db+" TO "+b.rw)
 	if n := b.texts(t, "SELECT name::text FROM pg_available_extensions WHERE name = 'citext'"); len(n) == 0 {
-		t.Skip("the server of EBB_TEST_POSTGRES has not PostgreSQL's contrib extensions")
+		counterpart.Missing(t, "postgres", "install PostgreSQL's contrib extensions at the server of EBB_TEST_POSTGRES")
 	}
 	d := b.driver(t)
 	g, c, doc := b.mint(t, d, "write")

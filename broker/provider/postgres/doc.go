@@ -3,8 +3,10 @@
 //
 //	config.go  Config: databases, and which group role an action stands for
 //	driver.go  Driver: Check, Mint, Traits
+//	effect.go  Describe: what a scope lets its holder do
 //	revoke.go  the end of a role: no login, no session, no object, no role
 //	disown.go  what a role leaves behind: tables for the owner, nothing that acts
+//	callers.go what of those tables calls others with their owner's rights
 //	setup.go   CheckSetup: what is wrong with the set-up on the server
 //	scram.go   the SCRAM-SHA-256 verifier, so that no password reaches the server's log
 //	errors.go  what an error of the server means

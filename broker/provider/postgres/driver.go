@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,8 +113,8 @@ type document struct {
 	SSLMode  string `json:"sslmode"`
 }
 
-// Mint creates the role in one statement, so that it exists with all its limits or
-// not at all.
+// Mint creates the role in one query, which is one transaction: it exists with all its
+// limits or not at all.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	database, groups, err := d.groups(g.Scopes)
 	if err != nil {
@@ -135,9 +136,9 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	}
 	// Utility statements take no parameters. Every part is a fixed form: names are
 	// quoted, the verifier is base64, the time is digits.
-	statement := fmt.Sprintf("CREATE ROLE %s LOGIN INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT %d PASSWORD '%s' VALID UNTIL '%s' IN ROLE %s",
-		quote(name), d.cfg.Connections, secret, g.ExpiresAt.UTC().Format(time.RFC3339), strings.Join(groups, ", "))
-	if _, err := d.pool.Exec(ctx, statement); err != nil {
+	statement := fmt.Sprintf("CREATE ROLE %s LOGIN INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT %d PASSWORD '%s' VALID UNTIL '%s'",
+		quote(name), d.cfg.Connections, secret, g.ExpiresAt.UTC().Format(time.RFC3339))
+	if err := d.create(ctx, statement, name, strings.Join(groups, ", ")); err != nil {
 		return provider.Credential{}, judged(fmt.Errorf("postgres: creating a role: %w", err))
 	}
 	oid, err := d.oid(ctx, name)
@@ -157,6 +158,28 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return provider.Credential{
 		Token: provider.NewSecret(string(token)), Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: provider.NewSecret(string(h)),
 	}, nil
+}
+
+// create makes a role with the rights of its groups. Where the server can (version 16),
+// it cannot become one of them: what it made that way would be the group's, and stay.
+func (d *Driver) create(ctx context.Context, statement, name, groups string) error {
+	return d.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		if separates(c.Conn().PgConn().ParameterStatus("server_version")) {
+			statement += "; GRANT " + groups + " TO " + quote(name) + " WITH INHERIT TRUE, SET FALSE"
+		} else {
+			statement += " IN ROLE " + groups
+		}
+		_, err := c.Exec(ctx, statement)
+		return err
+	})
+}
+
+// separates reports whether a server of this version tells rights of a role from being
+// it. One whose version is not known counts as new: what it does not know it refuses.
+func separates(version string) bool {
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	return err != nil || n >= setVersion/10000
 }
 
 func (d *Driver) uri(user, password, database string) string {

@@ -16,6 +16,9 @@ import (
 // that Revoke needs.
 const minVersion = 140000
 
+// setVersion is the first that knows members of a role who cannot SET ROLE to it.
+const setVersion = 160000
+
 // CheckSetup implements provider.Checker.
 func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
@@ -47,7 +50,48 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 		out = append(out, provider.Finding{What: "The broker's role is a superuser.", Remedy: "Give it CREATEROLE, pg_signal_backend and ADMIN on the group roles instead."})
 	}
 	out = append(out, d.checkOwner(ctx, me)...)
-	return append(append(out, d.checkGroups(ctx, me, super || version < 160000)...), d.checkPublic(ctx)...)
+	out = append(append(out, d.checkGroups(ctx, me, super || version < setVersion)...), d.checkPublic(ctx)...)
+	if version < setVersion {
+		out = append(out, d.checkCreate(ctx)...)
+	}
+	return out
+}
+
+// checkCreate finds group roles that may create something: before version 16 what a
+// lease makes under such a name is not the lease's, and stays.
+func (d *Driver) checkCreate(ctx context.Context) []provider.Finding {
+	var out []provider.Finding
+	for _, db := range slices.Sorted(maps.Keys(d.cfg.Databases)) {
+		groups := slices.Compact(slices.Sorted(maps.Values(d.cfg.Databases[db])))
+		can, err := d.creators(ctx, db, groups)
+		if err != nil {
+			d.log.WarnContext(ctx, "what group roles may create could not be looked at", "database", db, "error", err)
+			out = append(out, provider.Finding{What: "Whether a lease can leave something behind in " + quote(db) + " by SET ROLE could not be looked at.", Remedy: "The broker's log has the cause."})
+		}
+		for _, g := range can {
+			out = append(out, provider.Finding{
+				What:   "A lease can create something in " + quote(db) + " as its group role " + quote(g) + " (SET ROLE), which stays when the lease ends.",
+				Remedy: "Use PostgreSQL 16 or newer, or take CREATE on the database and its schemas from " + quote(g) + ".",
+			})
+		}
+	}
+	return out
+}
+
+// creators are those of roles that may create something in a database.
+func (d *Driver) creators(ctx context.Context, database string, roles []string) ([]string, error) {
+	conn, err := d.connect(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is lost with it
+	rows, err := conn.Query(ctx, `SELECT r.rolname::pg_catalog.text FROM pg_catalog.pg_roles r WHERE r.rolname = ANY ($1) AND (
+		pg_catalog.has_database_privilege(r.oid, pg_catalog.current_database(), 'CREATE') OR EXISTS (
+			SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname !~ '^pg_' AND pg_catalog.has_schema_privilege(r.oid, n.oid, 'CREATE'))) ORDER BY 1`, roles)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // checkGroups looks at every group role: one that can log in, or that can do what

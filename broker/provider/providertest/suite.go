@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,7 @@ type Subject struct {
 // Run runs the suite.
 func Run(t *testing.T, s Subject) {
 	t.Run("check", func(t *testing.T) { check(t, s) })
+	t.Run("describe", func(t *testing.T) { describe(t, s) })
 	t.Run("mint", func(t *testing.T) { mint(t, s) })
 	t.Run("incomplete grants", func(t *testing.T) { incomplete(t, s) })
 	t.Run("revoke is idempotent", func(t *testing.T) { revoke(t, s) })
@@ -58,6 +60,35 @@ func check(t *testing.T, s Subject) {
 		}
 	default:
 		t.Errorf("the class %q is none of the classes", r.Class)
+	}
+}
+
+// describe: people can approve what a kind lets through, and what is said of it is short.
+func describe(t *testing.T, s Subject) {
+	d, can := s.Driver.(provider.Describer)
+	if !can {
+		t.Fatal("the driver is no Describer: nobody could approve anything of its kind")
+	}
+	answers := []provider.Answer{provider.Yes, provider.No, provider.Unknown}
+	for _, sc := range s.Grant().Scopes.Scopes() {
+		e, err := d.Describe(sc)
+		if err != nil || !slices.Contains(answers, e.Writes) || !slices.Contains(answers, e.Reversible) {
+			t.Errorf("Describe(%s) = %+v, %v", sc, e, err)
+		}
+		if n := len(strings.Fields(e.Sentence)); n == 0 || n > 12 {
+			t.Errorf("Describe(%s) says %q, which is not 1 to 12 words", sc, e.Sentence)
+		}
+		if again, err := d.Describe(sc); err != nil || again != e {
+			t.Errorf("Describe(%s) = %+v, %v, and before %+v", sc, again, err, e)
+		}
+	}
+	if s.Unsupported == "" {
+		return
+	}
+	if set := scopes.MustParseSet(s.Unsupported); set.Len() == 1 {
+		if e, err := d.Describe(set.Scopes()[0]); !errors.Is(err, provider.ErrUnsupported) {
+			t.Errorf("Describe(%s) = %+v, %v, want ErrUnsupported", s.Unsupported, e, err)
+		}
 	}
 }
 

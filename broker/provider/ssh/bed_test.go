@@ -10,13 +10,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	xssh "golang.org/x/crypto/ssh"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/provider"
 	"ebb/broker/provider/ssh"
 )
@@ -31,17 +31,14 @@ type bed struct {
 	scripts         string      // the programs of docs/providers/ssh.md, for this bed
 }
 
-// newBed skips without EBB_TEST_SSHD, an address such as
-// ssh://user@127.0.0.1:port/dir, unless EBB_TEST_REQUIRE lists sshd. The tests of
-// a bed do not run in parallel: it is one sshd.
+// newBed is at the sshd of EBB_TEST_SSHD, an address such as
+// ssh://user@127.0.0.1:port/dir. The tests of a bed do not run in parallel: it is
+// one sshd.
 func newBed(t *testing.T, change func(*ssh.Options)) *bed {
 	t.Helper()
-	u, err := url.Parse(os.Getenv("EBB_TEST_SSHD"))
+	u, err := url.Parse(counterpart.Need(t, "EBB_TEST_SSHD"))
 	if err != nil || u.Host == "" {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "sshd") {
-			t.Fatal("EBB_TEST_REQUIRE lists sshd: set EBB_TEST_SSHD, as .ci/beds.sh does")
-		}
-		t.Skip("set EBB_TEST_SSHD to run this against a real sshd: .ci/beds.sh start DIR")
+		t.Fatal("EBB_TEST_SSHD is not ssh://user@host:port/dir")
 	}
 	b := &bed{addr: u.Host, user: u.User.Username(), dir: u.Path}
 	line, err := os.ReadFile(filepath.Join(b.dir, "hostkey.pub"))

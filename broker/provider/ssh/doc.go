@@ -2,6 +2,7 @@
 // a CA of ebb's own, over a key that the caller made and ebb never sees.
 //
 //	driver.go   Config, New; Check, Mint, Revoke, Traits
+//	effect.go   Describe: what a scope lets its holder do
 //	options.go  the provider's part of the configuration, all problems at once
 //	plan.go     scopes -> principals, extensions and critical options
 //	pubkey.go   the one line of authorized_keys that is certified

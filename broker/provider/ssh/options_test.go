@@ -33,7 +33,12 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"groups, x, source_address": func(o *ssh.Options) {
 			o.Groups["x"] = ssh.Group{Logins: []string{"a"}, SourceAddress: []string{"!10.0.0.0/8"}}
 		},
-		"exactly one group":            func(o *ssh.Options) { o.Principals = "login" },
+		"exactly one group": func(o *ssh.Options) {
+			o.Principals, o.Groups = "login", map[string]ssh.Group{"x": {Logins: []string{"a"}}, "y": {Logins: []string{"a"}}}
+		},
+		"is no pattern": func(o *ssh.Options) {
+			o.Principals, o.Groups = "login", map[string]ssh.Group{"*.example.com": {Logins: []string{"a"}}}
+		},
 		`principals is "host"`:         func(o *ssh.Options) { o.Principals = "host" },
 		"max_ttl":                      func(o *ssh.Options) { o.MaxTTL = "48h" },
 		"krl.refresh is missing":       func(o *ssh.Options) { o.KRL.Refresh = "" },

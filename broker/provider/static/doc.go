@@ -9,6 +9,7 @@
 //	request.go  reading a request so that no server can read it otherwise
 //	source.go   where the secret is: ebb's safe, or Vault's KV engine
 //	driver.go   Driver: Check, Mint, Revoke, Traits
+//	effect.go   Describe: what a scope lets its holder do
 //	inject.go   Inject
 //	setup.go    CheckSetup: is the secret there, and does it fit
 //

@@ -1,7 +1,6 @@
 package vault_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"ebb/broker/brokertest/crashtest"
@@ -11,12 +10,8 @@ import (
 
 // TestCrashChild is a broker that is killed; see crashtest.
 func TestCrashChild(t *testing.T) {
-	crashtest.Child(t, func(t *testing.T, raw json.RawMessage) provider.Driver {
+	crashtest.Child(t, func(t *testing.T, c vault.Config) provider.Driver {
 		t.Helper()
-		var c vault.Config
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
 		return driver(t, c)
 	})
 }

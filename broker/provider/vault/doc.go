@@ -3,6 +3,7 @@
 //
 //	config.go  Config: which path, with which policies, an action stands for
 //	driver.go  Driver: Check, Mint, Traits
+//	effect.go  Describe: what a scope lets its holder do
 //	revoke.go  Revoke and Probe
 //	setup.go   CheckSetup: what is wrong with the set-up on the server
 //

@@ -133,3 +133,33 @@ func TestAWideTokenIsOwedUntilItIsDead(t *testing.T) {
 		}
 	}
 }
+
+// A token that has more than its policies, by an entity or for longer, is no lease's.
+func TestATokenWithMoreThanWasAskedForIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, auth := range map[string]string{
+		"policies of an entity": `"policies":["p"],"identity_policies":["p"],"lease_duration":150`,
+		"a longer life":         `"policies":["p"],"lease_duration":152`,
+		"no end":                `"policies":["p"],"lease_duration":0`,
+		"another policy":        `"policies":["p","q"],"lease_duration":150`,
+	} {
+		var asked bool
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.Contains(r.URL.Path, "token/create"):
+				_, _ = w.Write([]byte(`{"auth":{"client_token":"lease-token","accessor":"acc",` + auth + `}}`))
+			case strings.Contains(r.URL.Path, "revoke"):
+				w.WriteHeader(http.StatusNoContent)
+			default:
+				asked = true
+			}
+		}))
+		defer s.Close()
+		cfg := engine(t, "60", http.StatusNoContent)
+		cfg.Address = s.URL
+		g, _ := grant("read")
+		if _, err := driver(t, cfg).Mint(t.Context(), g); !errors.Is(err, provider.ErrRefused) || asked {
+			t.Errorf("%s: Mint = %v, the engine was asked: %v", name, err, asked)
+		}
+	}
+}

@@ -99,6 +99,16 @@ func TestAnswersThatAreNone(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte("<html><body>404 Not Found: invalid accessor, invalid lease</body></html>"))
 		},
+		"a page":        func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>Sign in</html>")) },
+		"a nod":         func(http.ResponseWriter, *http.Request) {},
+		"JSON":          func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"status":"ok"}`)) },
+		"null":          func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("null")) },
+		"accepted":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) },
+		"404 of nobody": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"403 of a firewall": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte("<html>blocked</html>"))
+		},
 		"400": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) },
 		"404": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
@@ -131,7 +141,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			t.Errorf("%s: Mint = %v", name, err)
 		}
 		for _, h := range []string{`{"accessor":"a","lease":"l"}`, `{"accessor":"a"}`} {
-			if err := d.Revoke(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil && name != "empty" && name != "garbage" {
+			if err := d.Revoke(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil {
 				t.Errorf("%s: Revoke of %s succeeds", name, h)
 			}
 			if alive, err := d.Probe(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil && !alive {
@@ -140,6 +150,17 @@ func TestAnswersThatAreNone(t *testing.T) {
 		}
 	}
 	close(stop)
+}
+
+// Without a handle there is no accessor to ask for: nothing was looked at, and nothing
+// is proved.
+func TestProbeOfWhatNobodyCanName(t *testing.T) {
+	t.Parallel()
+	d := driver(t, engine(t, "120", http.StatusNoContent))
+	g, _ := grant("read")
+	if alive, err := d.Probe(t.Context(), targetOf(g, provider.Secret{})); alive || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Probe = %v, %v", alive, err)
+	}
 }
 
 func TestDamagedHandles(t *testing.T) {

@@ -40,15 +40,25 @@ func (d *Driver) end(ctx context.Context, h handle) error {
 		if h.Lease != "" { // one that is unknown is answered as done
 			// Not Sys().Revoke: that puts the id into the path, where policies would
 			// have to allow every path of every engine.
-			if _, err := c.Logical().WriteWithContext(ctx, "sys/leases/revoke", map[string]any{"lease_id": h.Lease, "sync": true}); err != nil {
+			if err := tell(ctx, c, "sys/leases/revoke", map[string]any{"lease_id": h.Lease, "sync": true}); err != nil {
 				return fmt.Errorf("vault: revoking the lease: %w", err)
 			}
 		}
-		if err := c.Auth().Token().RevokeAccessorWithContext(ctx, h.Accessor); err != nil && !gone(err) {
+		// Not Auth().Token().RevokeAccessor: that looks at no answer.
+		if err := tell(ctx, c, "auth/token/revoke-accessor", map[string]any{"accessor": h.Accessor}); err != nil && !gone(err) {
 			return fmt.Errorf("vault: revoking the token of the lease: %w", err)
 		}
 		return nil
 	})
+}
+
+// tell makes a call whose only answer is that it was done.
+func tell(ctx context.Context, c *api.Client, path string, body map[string]any) error {
+	out, err := c.Logical().WriteWithContext(ctx, path, body)
+	if err != nil {
+		return err
+	}
+	return vaultapi.Done(out)
 }
 
 // gone reports that there is no token with the accessor. No status says that: a
@@ -66,8 +76,11 @@ func (d *Driver) takeBack(ctx context.Context, h handle) error {
 // does not end what it stands for, nobody can tell.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	h, err := read(t)
-	if err != nil || h.Accessor == "" {
+	if err != nil {
 		return false, err
+	}
+	if h.Accessor == "" {
+		return false, fmt.Errorf("vault: no token is known: %w", errors.ErrUnsupported)
 	}
 	if d.cfg.TTLOnly {
 		return false, fmt.Errorf("vault: nobody asks the server about what it issued: %w", errors.ErrUnsupported)

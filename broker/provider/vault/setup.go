@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,6 +58,9 @@ func capabilities(ctx context.Context, c *api.Client, paths []string) (map[strin
 	s, err := c.Logical().WriteWithContext(ctx, "sys/capabilities-self", map[string]any{"paths": paths})
 	if err != nil {
 		return nil, err
+	}
+	if s == nil {
+		return nil, errors.New("vault: the server does not say what the broker may do")
 	}
 	out := map[string][]string{}
 	for _, p := range paths {

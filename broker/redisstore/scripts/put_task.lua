@@ -1,6 +1,6 @@
 -- Makes a task known, or adds what is new to one that is.
 -- KEYS task, leases. ARGV rank, blob, sandbox, sandbox identity, due, denials,
--- violations, closed at (0: never), keep, now, ttl once closed, taint...
+-- violations, closed at (0: never), keep, now, ttl once closed, owner, taint...
 -- Returns rank, due, published (closed only), closed at, keep.
 local key = KEYS[1]
 local rank = tonumber(ARGV[1])
@@ -20,7 +20,8 @@ if (redis.call('HGET', key, 'd') or '0') == '0' then redis.call('HSET', key, 'd'
 for i, f in ipairs({'n', 'i'}) do
   if tonumber(redis.call('HGET', key, f) or '0') < tonumber(ARGV[5 + i]) then redis.call('HSET', key, f, ARGV[5 + i]) end
 end
-taint(key, 12)
+redis.call('HSETNX', key, 'o', ARGV[12])
+taint(key, 13)
 local keep = redis.call('HGET', key, 'k')
 if not keep or tonumber(keep) < tonumber(ARGV[9]) then
   keep = ARGV[9]

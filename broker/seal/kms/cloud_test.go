@@ -70,6 +70,7 @@ const (
 	hollow
 	swapped // an answer about another key
 	short   // a plaintext of 16 bytes
+	proxied // 404 of an API gateway
 )
 
 func newCloud(t testing.TB) *cloud {
@@ -187,6 +188,10 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case garbage:
 		_, _ = io.WriteString(w, "<html><body>It works!")
+		return
+	case proxied:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"message":"no Route matched"}`)
 		return
 	case hollow:
 		_, _ = io.WriteString(w, "{}")

@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
-		"500": broken, "cut": cut, "garbage": garbage, "empty": hollow, "endless": endless, "another key": swapped, "half a key": short, "hang": hang,
+		"500": broken, "cut": cut, "garbage": garbage, "empty": hollow, "endless": endless, "another key": swapped, "half a key": short, "hang": hang, "gateway": proxied,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

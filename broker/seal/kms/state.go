@@ -48,7 +48,7 @@ func (w *Wrapper) describe(ctx context.Context, k *key) facts {
 	switch {
 	case err == nil && out.KeyMetadata != nil:
 		k.state.facts = w.read(k, out.KeyMetadata)
-	case answered && !r.Throttled() && r.Status < 500: // it is not there, or ebb may not look
+	case answered && r.Named() && !r.Throttled() && r.Status < 500: // it is not there, or ebb may not look
 		k.state.facts.problem = err
 	}
 	k.state.until = w.now().Add(look)

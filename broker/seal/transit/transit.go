@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,8 +108,7 @@ func (w *Wrapper) Unwrap(ctx context.Context, id, wrapped string) ([]byte, error
 		return nil, fmt.Errorf("%w: it was not wrapped by a transit engine", seal.ErrNoKey)
 	}
 	text, err := w.write(ctx, "decrypt", id, map[string]any{"ciphertext": wrapped}, "plaintext")
-	switch vaultapi.Status(err) {
-	case http.StatusBadRequest, http.StatusNotFound: // another key, another id, altered, or below min_decryption_version
+	if closed(err) {
 		return nil, fmt.Errorf("%w: the transit engine does not open it: %w", seal.ErrNoKey, err)
 	}
 	if err != nil {
@@ -119,6 +119,16 @@ func (w *Wrapper) Unwrap(ctx context.Context, id, wrapped string) ([]byte, error
 		return nil, seal.ErrDamaged
 	}
 	return key, nil
+}
+
+// closed reports whether the engine itself said that it does not open it: the key is
+// another one or gone, the id is another, or the text was altered, or its version is
+// below min_decryption_version or not made yet. A status alone says none of that, and
+// Vault gives 400 for much else, such as a call without a token.
+func closed(err error) bool {
+	return vaultapi.Refused(err, http.StatusBadRequest) && slices.ContainsFunc([]string{
+		"invalid ciphertext", "message authentication failed", "encryption key not found", "no such key version", "version is disallowed by policy",
+	}, func(words string) bool { return vaultapi.Says(err, words) })
 }
 
 // Stale implements seal.Wrapper: the key was rotated at the engine since.
@@ -154,7 +164,7 @@ func (w *Wrapper) version(ctx context.Context) int {
 	if err != nil {
 		return w.newest
 	}
-	if out == nil { // 404
+	if out == nil { // Vault's own 404
 		w.gone = fmt.Errorf("sealing key at transit: %s has no key %s any more: restore it from a backup of the engine before ebb starts again", w.cfg.Mount, w.cfg.Key)
 		return w.newest
 	}

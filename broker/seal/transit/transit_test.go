@@ -107,11 +107,25 @@ func TestSuite(t *testing.T) {
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter){
-		"garbage": func(w http.ResponseWriter) { _, _ = w.Write([]byte("{{{")) },
-		"empty":   func(w http.ResponseWriter) { _, _ = w.Write([]byte("{}")) },
-		"form":    func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"data":{"ciphertext":"x","plaintext":"%%"}}`)) },
-		"500":     func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
-		"sealed":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"garbage":       func(w http.ResponseWriter) { _, _ = w.Write([]byte("{{{")) },
+		"empty":         func(w http.ResponseWriter) { _, _ = w.Write([]byte("{}")) },
+		"form":          func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"data":{"ciphertext":"x","plaintext":"%%"}}`)) },
+		"500":           func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"400 of nobody": func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) },
+		"404 of nobody": func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
+		"a page": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte("<html>invalid ciphertext, encryption key not found"))
+		},
+		"another 400": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"errors":["missing client token"]}`))
+		},
+		"no such path": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"errors":["no handler for route"]}`))
+		},
+		"sealed": func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }))
 		defer s.Close()
@@ -129,6 +143,9 @@ func TestNonsense(t *testing.T) {
 		}
 		if w.Stale(t.Context(), "vault:v1:AAAA") {
 			t.Errorf("%s: stale", name)
+		}
+		if err := w.Check(t.Context()); (err != nil) != (name == "no such path") { // Vault's own 404
+			t.Errorf("%s: Check = %v", name, err)
 		}
 	}
 	for _, c := range []transit.Config{{}, {Key: "a/b"}, {Config: vaultapi.Config{Address: "https://vault.test", Auth: vaultapi.Auth{Method: "token", TokenFile: "/x"}}, Key: "k", Mount: ".."}} {

@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/vault/api"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/vaultapi"
 )
 
@@ -21,17 +21,9 @@ type Server struct {
 }
 
 // New finds the server of EBB_TEST_VAULT (its URL; the root token is "root").
-// Without the variable the test is skipped, or fails when EBB_TEST_REQUIRE lists
-// "vault".
 func New(t testing.TB) *Server {
 	t.Helper()
-	address := os.Getenv("EBB_TEST_VAULT")
-	if address == "" {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "vault") {
-			t.Fatal("EBB_TEST_REQUIRE lists vault: set EBB_TEST_VAULT to the URL of a server")
-		}
-		t.Skip("EBB_TEST_VAULT is not set")
-	}
+	address := counterpart.Need(t, "EBB_TEST_VAULT")
 	c := api.DefaultConfig()
 	c.Address = address
 	root, err := api.NewClient(c)

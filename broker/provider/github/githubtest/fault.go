@@ -15,6 +15,7 @@ const (
 	Hang     Kind = "hang"     // no answer until the caller gives up
 	Fail     Kind = "fail"     // 500 and nothing done
 	Portal   Kind = "portal"   // 401 with a page of something between
+	Gateway  Kind = "gateway"  // 401 in the JSON of an API gateway
 	Redirect Kind = "redirect" // 307 to another host
 
 	FailAfter Kind = "fail after" // 502
@@ -64,6 +65,8 @@ func (f *Fault) instead(s *Server, w http.ResponseWriter, r *http.Request) bool 
 		http.Error(w, `{"message":"Server Error"}`, http.StatusInternalServerError)
 	case Portal:
 		http.Error(w, "<html>sign in to the network</html>", http.StatusUnauthorized)
+	case Gateway:
+		http.Error(w, `{"message":"Unauthorized"}`, http.StatusUnauthorized)
 	case Redirect:
 		http.Redirect(w, r, "https://elsewhere.invalid/", http.StatusTemporaryRedirect)
 	default:

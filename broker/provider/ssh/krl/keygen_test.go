@@ -11,21 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/provider/ssh/krl"
 )
 
-// keygen runs the real ssh-keygen. Without one the test is skipped, unless
-// EBB_TEST_REQUIRE lists sshd.
+// keygen runs the real ssh-keygen.
 func keygen(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	path, err := exec.LookPath("ssh-keygen")
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("EBB_TEST_REQUIRE"), ","), "sshd") {
-			t.Fatal("EBB_TEST_REQUIRE lists sshd: install openssh-client")
-		}
-		t.Skip("ssh-keygen is not installed; EBB_TEST_SSHD names a bed that has it (.ci/beds.sh)")
-	}
-	out, err := exec.Command(path, args...).CombinedOutput()
+	out, err := exec.Command(counterpart.Program(t, "ssh-keygen"), args...).CombinedOutput()
 	return string(out), err
 }
 

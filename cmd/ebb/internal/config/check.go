@@ -21,6 +21,7 @@ func (c *Config) check(environ []string, src map[string]string, ps *Problems) {
 	c.checkDatabase(src, ps)
 	c.secrets(src, ps)
 	c.checkRedis(src, ps)
+	c.checkConsole(src, ps)
 	c.checkTimes(src, ps)
 	c.checkCaps(src, ps)
 	for _, text := range c.TrustedProxies {
@@ -42,7 +43,7 @@ func (c *Config) checkDirs(environ []string, src map[string]string, ps *Problems
 		ps.add("data_dir", "", "there is no home directory to put it into", "set data_dir or EBB_DATA_DIR")
 	}
 	c.Signing.KeysDir = cmp.Or(c.Signing.KeysDir, filepath.Join(c.DataDir, "keys"))
-	for _, p := range []*string{&c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Redis.CAFile} {
+	for _, p := range []*string{&c.ListenUnix, &c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Redis.CAFile} {
 		if *p != "" {
 			*p, _ = filepath.Abs(*p) // fails only without a working directory
 		}
@@ -90,6 +91,19 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 	if c.TLS.ClientCA != "" && !secure {
 		ps.add("tls.client_ca", src["tls.client_ca"], "it has no effect without tls.cert and tls.key", "set them, or remove the key")
 	}
+	switch {
+	case c.TLS.ClientCerts == "":
+	case c.TLS.ClientCA != "":
+		ps.add("tls.client_certs", src["tls.client_certs"], "any client certificate, and those of tls.client_ca alone, cannot both be", "remove one of the two keys")
+	case !secure:
+		ps.add("tls.client_certs", src["tls.client_certs"], "it has no effect without tls.cert and tls.key", "set them, or remove the key")
+	}
+	if len(c.ListenUnix) > maxSocketPath {
+		ps.add("listen_unix", src["listen_unix"], "the path is longer than a socket's may be", fmt.Sprintf("choose one of at most %d bytes", maxSocketPath))
+	}
+	if c.ListenUnix == "" && src["listen_unix_mode"] != "" {
+		ps.add("listen_unix_mode", src["listen_unix_mode"], "it has no effect: listen_unix is empty", "set listen_unix or remove the key")
+	}
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
@@ -112,6 +126,9 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 		ps.add("public_url", src["public_url"], "it is not https", "use https; plain http is for loopback only")
 	}
 }
+
+// maxSocketPath is what every system takes (unix(7)), in bytes.
+const maxSocketPath = 103
 
 func loopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
@@ -195,6 +212,10 @@ func (c *Config) checkTimes(src map[string]string, ps *Problems) {
 
 // checkCaps refuses 0, which the broker would read as "the default".
 func (c *Config) checkCaps(src map[string]string, ps *Problems) {
+	if n := c.Limits.HighRiskQuorum; n < 0 || n > 100 {
+		const key = "limits.high_risk_quorum"
+		ps.add(key, src[key], fmt.Sprintf("%d is out of range", n), "choose from 0 to 100; 0 = two, or as many as there are approvers")
+	}
 	for _, n := range []struct {
 		key      string
 		got, max int
@@ -207,6 +228,7 @@ func (c *Config) checkCaps(src map[string]string, ps *Problems) {
 		{"limits.max_open_requests", c.Limits.MaxCaps.OpenRequests, 1000},
 		{"limits.runner_tasks", c.Limits.RunnerTasks, 1_000_000},
 		{"limits.owner_per_minute", c.Limits.OwnerPerMin, 100_000_000},
+		{"limits.owner_live", c.Limits.OwnerLive, 100_000_000},
 	} {
 		if n.got < 1 || n.got > n.max {
 			ps.add(n.key, src[n.key], fmt.Sprintf("%d is out of range", n.got), fmt.Sprintf("choose from 1 to %d", n.max))

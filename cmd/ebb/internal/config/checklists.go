@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ebb/broker"
+	"ebb/scopes"
 )
 
 func (c *Config) checkAttestors(src map[string]string, ps *Problems) {
@@ -14,9 +15,32 @@ func (c *Config) checkAttestors(src map[string]string, ps *Problems) {
 	for i, a := range c.Attestors {
 		at := fmt.Sprintf("attestors[%d]", i)
 		checkName(at, a.Name, a.Kind, seen, src, ps)
+		c.checkLiveness(at, a, src, ps)
+		if a.Header != "" && a.Kind == "enroll" {
+			ps.add(at+".evidence_header", src[at], "no platform writes tickets and task tokens", "leave it out")
+		} else if err := broker.CheckEvidenceHeader(a.Header); a.Header != "" && err != nil {
+			ps.add(at+".evidence_header", src[at], err.Error(), "name the header that the platform's egress sets, such as X-Workload-Token")
+		}
 		if (a.Kind == "enroll") != (a.Name == "enroll") {
 			ps.add(at+".name", src[at], "the attestor of kind enroll is named enroll, and no other is", "rename it, or remove it: it is always there")
 		}
+	}
+}
+
+func (c *Config) checkLiveness(at string, a Attestor, src map[string]string, ps *Problems) {
+	if !slices.Contains([]string{"", "complete", "pause", "nothing"}, a.OnDeath) {
+		ps.add(at+".on_death", src[at], fmt.Sprintf("%q is nothing that can follow", a.OnDeath), "write complete, pause or nothing")
+	}
+	if !slices.Contains([]string{"", "complete", "nothing"}, a.OnLapse) {
+		ps.add(at+".on_lapse", src[at], fmt.Sprintf("%q is nothing that can follow", a.OnLapse), "write complete or nothing")
+	}
+	switch {
+	case a.Reattest != 0 && a.Kind == "enroll":
+		ps.add(at+".reattest", src[at], "a ticket serves once, so that nobody could attest again", "leave it out")
+	case a.Reattest != 0 && a.Reattest < broker.MinReattest:
+		ps.add(at+".reattest", src[at], "it is too short to attest again in", "write 10s or more")
+	case a.OnLapse == "complete" && a.Reattest == 0:
+		ps.add(at+".on_lapse", src[at], "nothing lapses without reattest", "set reattest, such as 5m")
 	}
 }
 
@@ -47,6 +71,14 @@ func (c *Config) checkProviders(src map[string]string, ps *Problems) {
 		resources[p.Resource] = true
 		if p.Parallel < 0 || p.Parallel > 1000 || p.MaxLive < 0 {
 			ps.add(at, src[at], "parallel or max_live is out of range", "choose parallel from 1 to 1000 and max_live from 1, or leave them out")
+		}
+		for _, action := range slices.Concat(p.Words.Reversible, p.Words.Irreversible) {
+			if _, err := scopes.New("x", "x", action); err != nil || strings.Contains(action, scopes.Any) {
+				ps.add(at, src[at], fmt.Sprintf("reversible or irreversible: %q is no action", action), "name actions as the last parts of scopes do, such as write")
+			}
+			if slices.Contains(p.Words.Reversible, action) && slices.Contains(p.Words.Irreversible, action) {
+				ps.add(at, src[at], fmt.Sprintf("%q is both reversible and irreversible", action), "leave it in one of the lists")
+			}
 		}
 		if p.MaxTTL > c.Limits.MaxTTL {
 			ps.add(at+".max_ttl", src[at], "it is longer than limits.token_ttl", "shorten it or raise limits.token_ttl")

@@ -13,6 +13,8 @@ import (
 type Config struct {
 	PublicURL      string
 	Listen         string
+	ListenUnix     string
+	ListenUnixMode string // octal
 	TLS            TLS
 	DataDir        string
 	Database       string
@@ -26,6 +28,7 @@ type Config struct {
 	Instance       string
 	Limits         broker.Limits
 	DPoP           DPoP
+	Console        Console
 	TrustedProxies []string
 	MCPCompat      bool
 	Log            Log
@@ -35,8 +38,14 @@ type Config struct {
 }
 
 // TLS is the server's certificate and its key, both or neither, and the CAs of
-// client certificates, or none.
-type TLS struct{ Cert, Key, ClientCA string }
+// client certificates, or none. ClientCerts is "" or AnyClientCert.
+type TLS struct{ Cert, Key, ClientCA, ClientCerts string }
+
+// AnyClientCert asks clients for a certificate and refuses none.
+const AnyClientCert = "any"
+
+// Mutual reports whether clients are asked for certificates.
+func (t TLS) Mutual() bool { return t.ClientCA != "" || t.ClientCerts != "" }
 
 // Redis is where the ledger lives. No address means: in this process.
 type Redis struct {
@@ -55,11 +64,15 @@ type Redis struct {
 }
 
 // Attestor is one configured attestor. Config is what its kind says it is; the
-// kind decodes it, strictly.
+// kind decodes it, strictly. The rest is broker.Liveness.
 type Attestor struct {
-	Name   string
-	Kind   string
-	Config json.RawMessage
+	Name     string
+	Kind     string
+	OnDeath  string        // complete (default), pause or nothing
+	Reattest time.Duration // 0 = never
+	OnLapse  string        // nothing (default) or complete
+	Header   string        // that evidence comes in; "" = the body
+	Config   json.RawMessage
 }
 
 // Provider is one configured provider of credentials.
@@ -70,6 +83,7 @@ type Provider struct {
 	MaxTTL   time.Duration
 	Parallel int // calls at one time; 0 = the broker's default
 	MaxLive  int // 0 = no bound
+	Words    provider.Words
 	Config   json.RawMessage
 }
 

@@ -121,6 +121,26 @@ func TestFile(t *testing.T) {
 	}
 }
 
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "listen_unix: run/ebb.sock\nlisten_unix_mode: 0666")
+	if err != nil || !filepath.IsAbs(c.ListenUnix) || c.ListenUnixMode != "0666" {
+		t.Errorf("got %q %q, %v", c.ListenUnix, c.ListenUnixMode, err)
+	}
+	if c, err = load(t, "", "EBB_LISTEN_UNIX=/run/ebb/ebb.sock"); err != nil || c.ListenUnix != "/run/ebb/ebb.sock" || c.ListenUnixMode != "0600" {
+		t.Errorf("got %q %q, %v", c.ListenUnix, c.ListenUnixMode, err)
+	}
+	for text, key := range map[string]string{
+		"listen_unix: /" + strings.Repeat("x", 103):              "listen_unix",
+		"listen_unix: /run/ebb/ebb.sock\nlisten_unix_mode: 0777": "listen_unix_mode",
+		"listen_unix_mode: 0660":                                 "listen_unix_mode",
+	} {
+		if _, err := load(t, text); !slices.Equal(wrong(t, err), []string{key}) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestAllAtOnce shows that one run reports every problem.
 func TestAllAtOnce(t *testing.T) {
 	t.Parallel()
@@ -160,6 +180,26 @@ providers:
 	}
 	if strings.Contains(text, "hunter2") {
 		t.Errorf("the message repeats a password:\n%s", text)
+	}
+}
+
+// What clients are asked for says one thing.
+func TestClientCerts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"tls: {client_certs: any}":                                                        "tls.client_certs",
+		"tls: {client_certs: all}":                                                        "tls.client_certs",
+		"tls: {cert: config.go, key: config.go, client_certs: any}":                       "",
+		"tls: {cert: config.go, key: config.go, client_ca: config.go}":                    "",
+		"tls: {cert: config.go, key: config.go, client_ca: config.go, client_certs: any}": "tls.client_certs",
+	} {
+		c, err := load(t, text)
+		if want == "" && (err != nil || !c.TLS.Mutual()) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if want != "" && !slices.Contains(wrong(t, err), want) {
+			t.Errorf("%s: %s is not reported", text, want)
+		}
 	}
 }
 
@@ -289,4 +329,20 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestEvidenceHeader(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "attestors: [{name: e2b, kind: oidc, evidence_header: X-Workload-Token}]")
+	if err != nil || c.Attestors[0].Header != "X-Workload-Token" {
+		t.Errorf("got %+v, %v", c.Attestors, err)
+	}
+	for _, text := range []string{
+		"{name: e2b, kind: oidc, evidence_header: Authorization}", "{name: e2b, kind: oidc, evidence_header: dpop}",
+		"{name: e2b, kind: oidc, evidence_header: 'X Y'}", "{name: enroll, kind: enroll, evidence_header: X-Workload-Token}",
+	} {
+		if _, err := load(t, "attestors: ["+text+"]"); err == nil || !strings.Contains(err.Error(), "evidence_header") {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
 }

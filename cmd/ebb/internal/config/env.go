@@ -7,7 +7,7 @@ import (
 
 // clientVariables configure commands that talk to a server, and tests. They are
 // no keys of the configuration and never a typing mistake.
-var clientVariables = []string{"EBB_CONFIG", "EBB_URL", "EBB_CLIENT_ID", "EBB_KEY_FILE", "EBB_CA_FILE", "EBB_TASK_ID", "EBB_TICKET"}
+var clientVariables = []string{"EBB_CONFIG", "EBB_URL", "EBB_SOCKET", "EBB_CLIENT_ID", "EBB_KEY_FILE", "EBB_CA_FILE", "EBB_TASK_ID", "EBB_TICKET"}
 
 // Variable is the environment variable of a key: redis.addrs is EBB_REDIS_ADDRS.
 func Variable(path string) string {

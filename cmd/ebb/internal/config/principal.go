@@ -41,7 +41,8 @@ func (c *Config) readAttestors(r *reader) listOf {
 		c.Attestors = nil
 		r.each(path, n, func(at string, item ast.Node) {
 			var a Attestor
-			r.mapping(at, item, []field{{"name", &a.Name}, {"kind", &a.Kind}, {"config", &a.Config}})
+			r.mapping(at, item, []field{{"name", &a.Name}, {"kind", &a.Kind}, {"on_death", &a.OnDeath}, {"reattest", &a.Reattest}, {"on_lapse", &a.OnLapse},
+				{"evidence_header", &a.Header}, {"config", &a.Config}})
 			c.Attestors = append(c.Attestors, a)
 		})
 	}
@@ -53,7 +54,8 @@ func (c *Config) readProviders(r *reader) listOf {
 		r.each(path, n, func(at string, item ast.Node) {
 			var p Provider
 			r.mapping(at, item, []field{{"name", &p.Name}, {"kind", &p.Kind}, {"resource", &p.Resource}, {"max_ttl", &p.MaxTTL},
-				{"parallel", &p.Parallel}, {"max_live", &p.MaxLive}, {"config", &p.Config}})
+				{"parallel", &p.Parallel}, {"max_live", &p.MaxLive},
+				{"reversible", &p.Words.Reversible}, {"irreversible", &p.Words.Irreversible}, {"config", &p.Config}})
 			c.Providers = append(c.Providers, p)
 		})
 	}

@@ -31,6 +31,7 @@ func (c *Config) secrets(src map[string]string, ps *Problems) {
 		{"database_password", c.databasePasswordFile, &c.databasePassword},
 		{"redis.password", c.Redis.passwordFile, &c.Redis.password},
 		{"redis.sentinel_password", c.Redis.sentinelPasswordFile, &c.Redis.sentinelPassword},
+		{"console.oidc.client_secret", c.Console.OIDC.clientSecretFile, &c.Console.OIDC.clientSecret},
 	} {
 		key := s.key + "_file"
 		switch {

@@ -44,7 +44,7 @@ func Read(r io.Reader) (all []Decision, skipped int, err error) {
 		}
 		p := tasks[e.TaskID]
 		if p == nil {
-			p = &past{}
+			p = &past{all: tasks}
 			tasks[e.TaskID] = p
 		}
 		was, err := p.add(e)

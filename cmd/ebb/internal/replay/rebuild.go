@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/scopes"
 	"ebb/scopes/policy"
@@ -23,6 +24,27 @@ type past struct {
 	denials    int
 	violations int
 	taint      []string // sorted
+	above      *past    // the task that delegated to it, nil = a runner's
+	all        map[string]*past
+}
+
+// count adds what policy holds against a task, and so against those above it.
+func (p *past) count(denials, violations int) {
+	for ; p != nil; p = p.above {
+		p.denials, p.violations = p.denials+denials, p.violations+violations
+	}
+}
+
+// delegate begins the past of a task that p's sandbox delegated to: what it is for
+// is p's. Of a task that has begun already, as no broker writes it, nothing changes.
+func (p *past) delegate(id string) {
+	if p.all[id] != nil || p.task.Depth >= broker.MaxDelegationDepth {
+		return
+	}
+	d := &past{task: p.task, above: p, all: p.all}
+	d.task.ID = id
+	d.task.Depth++
+	p.all[id] = d
 }
 
 // data are the members that matter of the entries' data.
@@ -46,6 +68,7 @@ type data struct {
 	CNF      map[string]string `json:"cnf"`
 	Facts    *facts            `json:"facts"`
 	Sources  []string          `json:"sources"`
+	To       string            `json:"to"`
 	Revoking string            `json:"revocability"`
 	Bound    int64             `json:"revocation_bound"`
 }
@@ -72,15 +95,21 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 	switch e.Kind {
 	case audit.TaskOpened:
 		p.opened = e.At
-		p.task = policy.Task{ID: e.TaskID, Name: d.Name, Kind: d.Kind, Owner: d.Owner, Labels: d.Labels}
+		if p.above == nil {
+			p.task = policy.Task{ID: e.TaskID, Name: d.Name, Kind: d.Kind, Owner: d.Owner, Labels: d.Labels}
+		}
+	case audit.TaskDelegated:
+		p.delegate(d.To)
 	case audit.SandboxEnrolled:
 		p.sandbox = policy.Sandbox{ID: e.Actor, Attestor: d.Attestor, Evidence: d.Class, Subject: d.Subject, Selectors: d.Selector}
 	case audit.TaskTainted:
 		p.taint = append(slices.Clone(p.taint), d.Sources...) // queries keep the slice
 		slices.Sort(p.taint)
 		p.taint = slices.Compact(p.taint)
-	case audit.TaskViolation:
-		p.violations++
+	case audit.TokenReplayed:
+		p.count(0, 1)
+	case audit.RequestDenied:
+		p.count(1, 0)
 	case audit.LeaseIssued:
 		if e.RequestID != "" {
 			return nil, nil // people decided; the question to them is on the record by itself
@@ -96,7 +125,7 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 		}
 		return p.recorded(e, d, ttl, was), nil
 	case audit.TokenDenied:
-		defer func() { p.denials++ }()
+		defer p.count(1, 0)
 		if d.Policy == "" {
 			return nil, nil // it never came to policy
 		}
@@ -107,7 +136,7 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 
 func watched(kind string) bool {
 	switch kind {
-	case audit.TaskOpened, audit.TaskTainted, audit.SandboxEnrolled, audit.LeaseIssued, audit.RequestCreated, audit.TokenDenied:
+	case audit.TaskOpened, audit.TaskDelegated, audit.TaskTainted, audit.SandboxEnrolled, audit.LeaseIssued, audit.RequestCreated, audit.TokenDenied:
 		return true
 	}
 	return false

@@ -118,6 +118,46 @@ func TestTaintIsReplayed(t *testing.T) {
 	}
 }
 
+// of is an entry about another task.
+func of(task string, e audit.Entry) audit.Entry {
+	e.TaskID = task
+	return e
+}
+
+// What policy holds against a task is what it held when each decision was made: its
+// own refusals, those of people, replays, and all that of those it delegated to.
+func TestRecordIsReplayed(t *testing.T) {
+	t.Parallel()
+	const top, low = "tsk_1", "tsk_2"
+	read := entry(audit.LeaseIssued, `{"scope":"orders:eu/1:read","exp":"2026-11-02T10:10:02Z"}`, "")
+	denied := entry(audit.TokenDenied, `{"scope":"orders:eu/9:read","why":"a cap"}`)
+	what := `{"to":"tsk_2","by":"sbx_1","ceiling":"orders:eu/1:read"}`
+	decisions, skipped, err := replay.Read(strings.NewReader(export(t, day[0], day[1], read,
+		entry(audit.RequestDenied, `{"code":"not_needed"}`, "req_1"), read,
+		entry(audit.TokenReplayed, `{}`), read,
+		entry(audit.TaskDelegated, what), of(low, entry(audit.TaskOpened, what)), of(low, day[1]), of(low, read),
+		of(low, denied), of(low, entry(audit.TokenReplayed, `{}`)), of(low, read), read,
+		entry(audit.TaskDelegated, strings.Replace(what, low, top, 1)), read, // no broker writes that
+	)))
+	if err != nil || skipped != 0 {
+		t.Fatalf("%d skipped, %v", skipped, err)
+	}
+	for i, want := range []policy.Query{
+		{Task: policy.Task{ID: top}, Record: policy.Record{}},
+		{Task: policy.Task{ID: top}, Record: policy.Record{Denials: 1}},
+		{Task: policy.Task{ID: top}, Record: policy.Record{Denials: 1, Violations: 1}},
+		{Task: policy.Task{ID: low, Depth: 1}, Record: policy.Record{}},
+		{Task: policy.Task{ID: low, Depth: 1}, Record: policy.Record{Denials: 1, Violations: 1}},
+		{Task: policy.Task{ID: top}, Record: policy.Record{Denials: 2, Violations: 2}},
+		{Task: policy.Task{ID: top}, Record: policy.Record{Denials: 2, Violations: 2}},
+	} {
+		got := decisions[i].Recorded.Query
+		if got.Record != want.Record || got.Task.ID != want.Task.ID || got.Task.Depth != want.Task.Depth || got.Task.Kind != "bugfix" || got.Task.Labels["team"] != "x" {
+			t.Errorf("decision %d: %+v %+v, want %+v %+v", i, got.Task, got.Record, want.Task, want.Record)
+		}
+	}
+}
+
 func TestReadHostile(t *testing.T) {
 	t.Parallel()
 	_, skipped, err := replay.Read(strings.NewReader(export(t, day[2:]...)))

@@ -1,0 +1,113 @@
+// Single checks, by their number in the console's acceptance list.
+import assert from 'node:assert/strict';
+
+// cookies 40: what the browser keeps, and what another site can make it send.
+async function headers(house) {
+  const c = await house.context('mia');
+  for (const k of (await c.cookies()).filter((k) => k.name.startsWith('__Host-'))) {
+    assert(k.secure && k.httpOnly && k.path === '/', `${k.name}: ${JSON.stringify(k)}`);
+  }
+  const p = await c.newPage();
+  const answer = await p.goto(house.url + '/queue');
+  const h = answer.headers();
+  assert.equal(h['content-security-policy'], "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'");
+  assert.equal(h['x-content-type-options'], 'nosniff');
+  assert.equal(h['cache-control'], 'no-store');
+  await c.close();
+}
+
+// 23: a script of this very page cannot do what a form does.
+async function scripted(house) {
+  const c = await house.context('mia');
+  const p = await c.newPage();
+  await p.goto(house.url + '/queue');
+  const status = await p.evaluate(async () => {
+    const form = document.querySelector('form[action$="/signout"]');
+    const r = await fetch(form.action, { method: 'POST', body: new URLSearchParams(new FormData(form)) });
+    return r.status;
+  });
+  assert.equal(status, 403);
+  assert.equal((await p.goto(house.url + '/queue')).status(), 200);
+  await c.close();
+}
+
+// 37: little is moved at the first visit, and nothing on the page moves.
+async function weight(house) {
+  const c = await house.context('mia');
+  const p = await c.newPage();
+  const session = await c.newCDPSession(p);
+  await session.send('Network.enable');
+  await session.send('Network.setCacheDisabled', { cacheDisabled: true });
+  let bytes = 0;
+  let requests = 0;
+  session.on('Network.loadingFinished', (e) => { bytes += e.encodedDataLength; requests++; });
+  await p.addInitScript(() => {
+    window.shift = 0;
+    new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.shift += e.value; })).observe({ type: 'layout-shift', buffered: true });
+  });
+  await p.goto(house.url + '/queue');
+  await p.waitForLoadState('networkidle');
+  const shift = await p.evaluate(() => window.shift);
+  assert(bytes > 0 && bytes <= 50 * 1024, `${bytes} bytes`);
+  assert(requests <= 6, `${requests} requests`);
+  assert(shift <= 0.02, `moved by ${shift}`);
+  console.log(`      first visit ${(bytes / 1024).toFixed(1)} KiB in ${requests} requests, layout shift ${shift.toFixed(3)}`);
+  await c.close();
+}
+
+// 38: without JavaScript people sign in and out.
+async function noScript(house) {
+  const c = await house.context('mia', { javaScriptEnabled: false });
+  const p = await c.newPage();
+  await p.goto(house.url + '/queue');
+  await p.getByRole('button', { name: 'Sign out' }).click();
+  await p.waitForURL('**/signin');
+  await c.close();
+}
+
+// 22: what arrives is said where there is room for it, and moves nothing.
+async function arrives(house) {
+  const c = await house.context('mia');
+  await (await c.newPage()).goto(house.url + '/queue'); // this tab listens, and tells the other
+  const p = await c.newPage();
+  await p.goto(house.url + '/queue');
+  await p.waitForFunction(() => document.querySelector('[data-live="count"]').textContent !== '');
+  // A request that this page does not show, as if it had come just now.
+  const before = await p.evaluate(() => {
+    const hidden = document.querySelector('[data-request]');
+    hidden.dataset.request = 'req_of_before';
+    window.shift = 0;
+    new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.shift += e.value; })).observe({ type: 'layout-shift' });
+    document.querySelector('.queue a.button').focus();
+    window.places = () => [...document.querySelectorAll('main *')].map((e) => { const b = e.getBoundingClientRect(); return `${e.tagName} ${b.x} ${b.y}`; }).filter((s) => !s.startsWith('A ')).join();
+    return window.places();
+  });
+  await p.evaluate(() => new BroadcastChannel('ebb-waiting').postMessage('ask'));
+  await p.waitForFunction(() => document.querySelector('[data-live="refresh"]').textContent === 'Show 1 new');
+  const after = await p.evaluate(() => ({ places: window.places(), shift: window.shift, focus: document.activeElement.className }));
+  assert.equal(after.places, before);
+  assert.equal(after.shift, 0);
+  assert.equal(after.focus, 'button');
+  await c.close();
+}
+
+// 39: ten tabs over HTTP/1.1, of which one listens; when it is gone, another does.
+async function tabs(house) {
+  const c = await house.context('mia');
+  const all = [];
+  const began = Date.now();
+  for (let i = 0; i < 10; i++) {
+    const p = await c.newPage();
+    await p.goto(house.url + '/queue', { timeout: 8000 });
+    all.push(p);
+  }
+  for (const p of all) await p.waitForFunction(() => document.querySelector('[data-live="count"]').textContent !== '', null, { timeout: 8000 });
+  console.log(`      ten tabs in ${((Date.now() - began) / 1000).toFixed(1)} s`);
+  const last = all[9];
+  await last.evaluate(() => { document.querySelector('[data-live="count"]').textContent = ''; });
+  await all[0].close();
+  await last.waitForFunction(() => document.querySelector('[data-live="count"]').textContent !== '', null, { timeout: 3000 });
+  await c.close();
+}
+
+export const checks = [['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['37 weight', weight], ['38 without JavaScript', noScript], ['40 headers and cookies', headers]];

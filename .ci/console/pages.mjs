@@ -1,0 +1,31 @@
+// Which pages there are, and who looks at them. A path that ends in a function is found by following the first link that fits
+// on the page before it.
+const first = (from, pattern) => async (page, url) => {
+  const start = typeof from === 'function' ? await from(page, url) : from;
+  await page.goto(url + start);
+  const hrefs = await page.locator('main a[href]').evaluateAll((all) => all.map((a) => a.getAttribute('href')));
+  const found = hrefs.find((h) => pattern.test(h));
+  if (!found) throw new Error(`${start}: no link fits ${pattern}; there are ${hrefs.join(' ')}`);
+  return found;
+};
+
+export const pages = [
+  { name: 'signin', who: null, path: '/signin' },
+  { name: 'queue', who: 'mia', path: '/queue' },
+  { name: 'request', who: 'mia', path: first('/queue', /^\/requests\/req_/) },
+  { name: 'insights', who: 'eve', path: '/insights' },
+  { name: 'insights-30d', who: 'eve', path: '/insights?window=30d' },
+  { name: 'closed', who: 'eve', path: first('/tasks?state=closed', /^\/tasks\/tsk_/) },
+  { name: 'tasks', who: 'eve', path: '/tasks' },
+  { name: 'task', who: 'eve', path: first('/tasks', /^\/tasks\/tsk_/) },
+  { name: 'credentials', who: 'eve', path: '/credentials' },
+  { name: 'credential', who: 'eve', path: first('/credentials', /^\/credentials\/lse_/) },
+  { name: 'operator', who: 'ola', path: first('/credentials?state=revoking', /^\/credentials\/lse_/) },
+  { name: 'sandbox', who: 'eve', path: first(first('/tasks', /^\/tasks\/tsk_/), /^\/sandboxes\/sbx_/) },
+  { name: 'audit', who: 'eve', path: '/audit' },
+  { name: 'entry', who: 'eve', path: first('/audit', /^\/audit\/[^/]+\/\d+$/) },
+  { name: 'chains', who: 'eve', path: '/audit/chains' },
+  { name: 'settings', who: 'mia', path: '/settings' },
+  { name: 'error', who: 'mia', path: '/nowhere' },
+];
+export { first };

@@ -1,0 +1,54 @@
+package attesttest
+
+import (
+	"maps"
+	"testing"
+
+	"ebb/attest"
+)
+
+// Tokens makes evidence of a kind that judges JWTs: a good token, with members of its
+// header and of its claims replaced, or left out where they are nil.
+type Tokens func(t *testing.T, header, claims Claims) attest.Evidence
+
+// With is a token with other claims.
+func (k Tokens) With(claims Claims) func(*testing.T) attest.Evidence {
+	return func(t *testing.T) attest.Evidence { return k(t, nil, claims) }
+}
+
+// Under is a token under another header.
+func (k Tokens) Under(header Claims) func(*testing.T) attest.Evidence {
+	return func(t *testing.T) attest.Evidence { return k(t, header, nil) }
+}
+
+// Bad is what every such kind rejects, for Suite.Bad: more, with own cases added.
+func (k Tokens) Bad(more map[string]func(*testing.T) attest.Evidence) map[string]func(*testing.T) attest.Evidence {
+	bad := map[string]func(*testing.T) attest.Evidence{
+		"no audience":        k.With(Claims{"aud": nil}),
+		"H16 at+jwt":         k.Under(Claims{"typ": "at+jwt"}),
+		"H16 dpop+jwt":       k.Under(Claims{"typ": "dpop+jwt"}),
+		"H16 ebb-task+jwt":   k.Under(Claims{"typ": "ebb-task+jwt"}),
+		"H8 crit":            k.Under(Claims{"crit": []string{"x"}, "x": 1}),
+		"H5 jwk":             k.Under(Claims{"jwk": map[string]any{"kty": "EC"}}),
+		"H1 none":            k.Under(Claims{"alg": "none"}),
+		"H2 HS256":           k.Under(Claims{"alg": "HS256"}),
+		"alg of another key": k.Under(Claims{"alg": "RS256"}),
+		"H7 path kid":        k.Under(Claims{"kid": "../../dev/null"}),
+	}
+	maps.Copy(bad, more)
+	return bad
+}
+
+// Lures names url wherever a token could send a careless verifier: in the header, in
+// the claims that are usual, and in those of the kind.
+func (k Tokens) Lures(t *testing.T, url string, claims ...string) []attest.Evidence {
+	t.Helper()
+	var out []attest.Evidence
+	for _, name := range []string{"jku", "x5u", "kid", "iss", "typ"} {
+		out = append(out, k(t, Claims{name: url}, nil))
+	}
+	for _, name := range append([]string{"iss", "jwks_uri", "aud", "sub"}, claims...) {
+		out = append(out, k(t, nil, Claims{name: url}))
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package ec2
+
+import (
+	"bytes"
+	"context"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ebb/attest"
+	"ebb/attest/fetch"
+)
+
+// maxPEM is the most that one file of certificates holds.
+const maxPEM = 1 << 20
+
+// trust is the certificates of AWS, each with the region that it is for.
+type trust []regional
+
+type regional struct {
+	region string
+	cert   *x509.Certificate
+}
+
+// newTrust reads when first asked, and again every minute.
+func newTrust(c Config) (*fetch.Cache[trust], error) {
+	read := func(context.Context) (trust, time.Duration, error) {
+		var out trust
+		for _, region := range slices.Sorted(maps.Keys(c.Certificates)) {
+			name := c.Certificates[region]
+			b, err := fetch.ReadFile(name, maxPEM)
+			if err != nil {
+				return nil, 0, err
+			}
+			certs, err := parsePEM(b)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", name, err)
+			}
+			for _, cert := range certs {
+				out = append(out, regional{region, cert})
+			}
+		}
+		return out, time.Minute, nil
+	}
+	return fetch.NewCache(fetch.CacheConfig[trust]{Read: read, Name: "the EC2 certificates of " + c.Name, Now: c.Now, Logger: c.Logger})
+}
+
+// parsePEM takes certificates alone, and of those AWS publishes the ones of RSA-2048:
+// its page has two weaker ones for every region.
+func parsePEM(b []byte) ([]*x509.Certificate, error) {
+	var out []*x509.Certificate
+	for {
+		block, rest := pem.Decode(b)
+		if block == nil {
+			break
+		}
+		b = rest
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("holds a %q; only certificates belong here", block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		if key, is := c.PublicKey.(*rsa.PublicKey); !is || key.N.BitLen() < 2048 {
+			return nil, errors.New("holds a certificate that is not of RSA-2048; take that one of AWS's page, not the one of DSA or of RSA")
+		}
+		out = append(out, c)
+	}
+	if len(out) == 0 || bytes.Contains(b, []byte("-----BEGIN")) {
+		return nil, errors.New("holds no PEM certificate, or a broken one")
+	}
+	return out, nil
+}
+
+// verify checks the signature, and says for which regions its certificate is.
+func (t trust) verify(d signedData, now time.Time) (regions []string, err error) {
+	err = attest.Reject(attest.ReasonIssuer, "the document is signed by none of the certificates that are configured for this attestor", nil)
+	for _, r := range t {
+		if !bytes.Equal(r.cert.RawIssuer, d.issuer) || r.cert.SerialNumber.Cmp(d.serial) != 0 {
+			continue
+		}
+		if err = d.verify(r.cert, now); err == nil {
+			regions = append(regions, r.region)
+		}
+	}
+	if len(regions) > 0 {
+		return regions, nil
+	}
+	return nil, err
+}
+
+func (d signedData) verify(cert *x509.Certificate, now time.Time) error {
+	if now.Before(cert.NotBefore) {
+		return attest.Reject(attest.ReasonNotYetValid, "the certificate of the signature is not valid yet", nil)
+	}
+	if now.After(cert.NotAfter) {
+		return attest.Reject(attest.ReasonExpired, "the certificate of the signature has expired", nil)
+	}
+	const public = "the signature of the document does not verify"
+	if err := cert.CheckSignature(x509.SHA256WithRSA, d.attributes, d.signature); err != nil {
+		return attest.Reject(attest.ReasonSignature, public, err)
+	}
+	if sum := sha256.Sum256(d.content); !bytes.Equal(sum[:], d.digest) {
+		return attest.Reject(attest.ReasonSignature, public, errors.New("another content was signed"))
+	}
+	return nil
+}

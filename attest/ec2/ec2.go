@@ -1,0 +1,134 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"ebb/attest"
+	"ebb/attest/fetch"
+)
+
+// maxSkew is how far ebb's clock may be behind that of EC2, and those of ebb's
+// replicas from one another.
+const maxSkew = time.Minute
+
+// Attestor judges instances of some accounts and regions.
+type Attestor struct {
+	cfg   Config
+	trust *fetch.Cache[trust]
+}
+
+var (
+	_ attest.Challenger = (*Attestor)(nil)
+	_ attest.Registrar  = (*Attestor)(nil)
+	_ attest.Reattester = (*Attestor)(nil)
+)
+
+// New makes an Attestor. It reads no file yet, and needs no network, ever.
+func New(c Config) (*Attestor, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	t, err := newTrust(c)
+	if err != nil {
+		return nil, fmt.Errorf("attest/ec2 %q: %w", c.Name, err)
+	}
+	return &Attestor{cfg: c, trust: t}, nil
+}
+
+// Challenge implements attest.Challenger.
+func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Challenge, error) {
+	if err := ctx.Err(); err != nil {
+		return attest.Challenge{}, a.failure(err)
+	}
+	if e.Key.JKT == "" {
+		return attest.Challenge{}, attest.Reject(attest.ReasonKeyBinding, "a challenge needs a key: prove one with DPoP", nil)
+	}
+	nonce, until := a.cfg.Nonces.Issue(a.cfg.Name, e.Key.JKT, a.cfg.Now())
+	return attest.Challenge{Nonce: nonce, ExpiresAt: until}, nil
+}
+
+// Attest implements attest.Attestor.
+func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
+	if err := ctx.Err(); err != nil {
+		return attest.Identity{}, a.failure(err)
+	}
+	now := a.cfg.Now()
+	s, err := readShown(e.Document)
+	if err != nil {
+		return attest.Identity{}, err
+	}
+	if _, err := a.cfg.Nonces.Check(s.Nonce, a.cfg.Name, e.Key.JKT, now); err != nil {
+		return attest.Identity{}, err
+	}
+	attest.Passed(ctx, "challenge", "")
+	signed, err := s.signed()
+	if err != nil {
+		return attest.Identity{}, err
+	}
+	attest.Passed(ctx, "form", "")
+	t, err := a.trust.Get(ctx)
+	if err != nil {
+		return attest.Identity{}, a.failure(err)
+	}
+	regions, err := t.verify(signed, now)
+	if err != nil {
+		return attest.Identity{}, err
+	}
+	attest.Passed(ctx, "signature", "RSA with SHA-256, serial number "+signed.serial.Text(16))
+	d, err := readDocument(signed.content)
+	if err != nil {
+		return attest.Identity{}, err
+	}
+	if err := a.judge(ctx, d, regions, now); err != nil {
+		return attest.Identity{}, err
+	}
+	return a.identity(d), nil
+}
+
+// judge says whether an instance that AWS vouches for may ask here, and now.
+func (a *Attestor) judge(ctx context.Context, d document, regions []string, now time.Time) error {
+	if !slices.Contains(regions, d.Region) {
+		return attest.Reject(attest.ReasonIssuer, "the certificate of the signature is not configured for the region of the instance", nil)
+	}
+	attest.Passed(ctx, "region", d.Region)
+	if !slices.Contains(a.cfg.Accounts, d.AccountID) {
+		return attest.Reject(attest.ReasonClaims, "the AWS account is not one that is configured for this attestor", nil)
+	}
+	attest.Passed(ctx, "account", d.AccountID)
+	if d.launched.After(now.Add(maxSkew)) {
+		return attest.Reject(attest.ReasonNotYetValid, "the instance is launched more than a minute in the future: ebb's clock is slow", nil)
+	}
+	if !now.Before(a.windowEnd(d)) {
+		return attest.Reject(attest.ReasonExpired, "the instance was launched too long ago: its identity document is evidence only in the launch window; launch a new one", nil)
+	}
+	attest.Passed(ctx, "launch window", d.PendingTime)
+	return nil
+}
+
+func (a *Attestor) windowEnd(d document) time.Time { return d.launched.Add(a.cfg.LaunchWindow) }
+
+// identity has no Key: that of the challenge is whoever's, and the pipeline must
+// claim the launch for it.
+func (a *Attestor) identity(d document) attest.Identity {
+	id := attest.Identity{
+		Attestor: a.cfg.Name, Subject: d.subject(), Class: attest.ClassBearer, Selectors: d.selectors(),
+		NotAfter: d.launched.Add(a.cfg.Lifetime), ReplayID: d.subject() + " " + d.PendingTime,
+	}
+	id.ReplayUntil = id.NotAfter
+	// Another attestor for the account may have the longest window, and a replica whose
+	// clock is slow takes the document for a while longer.
+	if end := d.launched.Add(maxWindow + maxSkew); end.After(id.ReplayUntil) {
+		id.ReplayUntil = end
+	}
+	return id
+}
+
+func (a *Attestor) failure(err error) error {
+	return fmt.Errorf("attest/ec2 %q: cannot judge: %w", a.cfg.Name, err)
+}

@@ -1,0 +1,16 @@
+package ec2
+
+import "encoding/base64"
+
+// Read reads a SignedData and the document in it as Attest does, and verifies nothing.
+func Read(raw []byte) (content []byte, selectors map[string]string, err error) {
+	d, err := shown{RSA2048: base64.StdEncoding.EncodeToString(raw)}.signed()
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := readDocument(d.content)
+	if err != nil {
+		return d.content, nil, err
+	}
+	return d.content, doc.selectors(), nil
+}

@@ -1,0 +1,90 @@
+package ec2_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ebb/attest"
+	"ebb/attest/attesttest"
+	"ebb/broker/brokertest/counterpart"
+)
+
+// openssl runs it in a directory that has the maker's key, certificate and one document.
+func openssl(t *testing.T, m *maker, document string) func(args ...string) string {
+	t.Helper()
+	program, dir := counterpart.Program(t, "openssl"), t.TempDir()
+	key := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(m.key)})
+	for name, b := range map[string][]byte{"key.pem": key, "aws.pem": pemOf(m.cert.Raw), "document": []byte(document)} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(program, args...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("openssl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+}
+
+// OpenSSL as another signer, in DER and, by parts, in BER like AWS.
+func TestOpenSSLSigns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	run := openssl(t, f.maker, f.maker.launch(f.clock.Now(), instance()).document())
+	sign := strings.Fields("cms -sign -in document -binary -nodetach -nocerts -nosmimecap -signer aws.pem -inkey key.pem -outform DER -md")
+	for name, tt := range map[string]struct {
+		args []string
+		want attest.Reason // "": accepted
+	}{
+		"DER":                 {[]string{"sha256"}, ""},
+		"BER":                 {[]string{"sha256", "-stream"}, ""},
+		"its certificate":     {[]string{"sha256", "-certfile", "aws.pem"}, attest.ReasonMalformed},
+		"SHA-1":               {[]string{"sha1"}, attest.ReasonAlgorithm},
+		"SHA-512":             {[]string{"sha512"}, attest.ReasonAlgorithm},
+		"PSS":                 {[]string{"sha256", "-keyopt", "rsa_padding_mode:pss"}, attest.ReasonAlgorithm},
+		"by key id":           {[]string{"sha256", "-keyid"}, attest.ReasonMalformed},
+		"no attributes":       {[]string{"sha256", "-noattr"}, attest.ReasonMalformed},
+		"ESS attributes":      {[]string{"sha256", "-cades"}, attest.ReasonMalformed},
+		"another form inside": {[]string{"sha256", "-econtent_type", "1.2.840.113549.1.9.16.1.4"}, attest.ReasonMalformed},
+	} {
+		raw := run(append(sign, tt.args...)...)
+		if ber := strings.HasPrefix(raw, "\x30\x80"); ber != (name == "BER") {
+			t.Errorf("%s: indefinite: %v", name, ber)
+		}
+		id, err := f.Attest(t.Context(), f.shown(t, []byte(raw), attesttest.NewKey(t)))
+		if reason(err) != tt.want || (tt.want == "") != (err == nil) {
+			t.Errorf("%s: got %+v, %v, want %q", name, id, err, tt.want)
+		}
+	}
+	detached := run(strings.Fields("cms -sign -in document -binary -nocerts -nosmimecap -signer aws.pem -inkey key.pem -outform DER -md sha256")...)
+	if _, err := f.Attest(t.Context(), f.shown(t, []byte(detached), attesttest.NewKey(t))); reason(err) != attest.ReasonMalformed {
+		t.Errorf("without its content: %v", err)
+	}
+}
+
+// OpenSSL as another judge, as AWS's page calls it: what our maker signs is good, and
+// what is not accepted for its signature is not good there either.
+func TestOpenSSLVerifies(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := f.maker.launch(f.clock.Now(), instance())
+	document := p.document()
+	run := openssl(t, f.maker, document)
+	raw := filepath.Join(t.TempDir(), "rsa2048")
+	if err := os.WriteFile(raw, p.sealed(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("smime", "-verify", "-in", raw, "-inform", "DER", "-certfile", "aws.pem", "-noverify"); got != document {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,262 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config says how places may be asked. The zero Config is fit for public origins.
+type Config struct {
+	// Private allows host names that lead to private and other special addresses.
+	Private bool `json:"allow_private_addresses"`
+	// RootCAs replaces the system's roots; nil: the system's.
+	RootCAs *x509.CertPool `json:"-"`
+	// Authenticate, when set, decides who the server is, in place of RootCAs and
+	// the host name: for identities that are not host names, such as SPIFFE's. It
+	// judges state.PeerCertificates, whose leaf's key the server has proved.
+	Authenticate func(state tls.ConnectionState) error `json:"-"`
+	// Timeout of one request, answer included. Default 5 s.
+	Timeout time.Duration `json:"-"`
+	// MaxBytes of one answer's body. Default 1 MiB.
+	MaxBytes int64 `json:"-"`
+	// Transport replaces the package's own, and with it the rule on addresses.
+	// nil: the package's own.
+	Transport http.RoundTripper `json:"-"`
+	// Observe is told of every request. nil: nobody.
+	Observe func(Event) `json:"-"`
+}
+
+// Event is one request, for metrics: Place is from configuration.
+type Event struct {
+	Place string
+	Took  time.Duration
+	// Status is that of the answer, 0 without one.
+	Status int
+}
+
+// Place is one URL that configuration pins. It is safe for concurrent use.
+type Place struct {
+	url     *url.URL
+	cfg     Config
+	client  *http.Client
+	written string
+}
+
+// NewPlace pins a URL: absolute, https, or http on a loopback address; without
+// user information and fragment.
+func NewPlace(text string, c Config) (*Place, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return nil, errors.New("fetch: not an absolute URL; write it like https://issuer.example/keys")
+	case u.User != nil || u.Fragment != "":
+		return nil, errors.New("fetch: write the URL without user information and fragment")
+	case u.Scheme != "https" && !(u.Scheme == "http" && Loopback(u.Hostname())):
+		return nil, fmt.Errorf("fetch: %s is not https; whoever sits in between could change the answer", u.Redacted())
+	}
+	if c.Authenticate != nil && (u.Scheme != "https" || c.Transport != nil) {
+		return nil, fmt.Errorf("fetch: %s cannot be authenticated: it must be https", u.Redacted())
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 5 * time.Second
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 1 << 20
+	}
+	rt := c.Transport
+	if rt == nil {
+		rt = transport(c, addressed(u.Hostname()))
+	}
+	return &Place{url: u, cfg: c, written: u.String(), client: &http.Client{
+		Transport: rt,
+		// Where a thing is is configuration: a redirect would let the origin, or
+		// whoever answers for it, move it, and take what was sent along.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Loopback reports whether a host name or address is this machine's own.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// String is the URL as configured.
+func (p *Place) String() string { return p.written }
+
+// Request is what is asked of a place.
+type Request struct {
+	// Method, default GET.
+	Method string
+	// Below are path segments under the place's URL, unescaped. None may be empty,
+	// "." or "..".
+	Below []string
+	// Query is added to the place's own.
+	Query url.Values
+	// Header is sent as it is. Body may be nil.
+	Header http.Header
+	Body   []byte
+}
+
+var (
+	// ErrRedirect means that the place answered with a redirect, which is not followed.
+	ErrRedirect = errors.New("fetch: the place redirects; configure where it is now")
+	// ErrTooLarge means that the answer was larger than Config.MaxBytes.
+	ErrTooLarge = errors.New("fetch: the answer is too large")
+)
+
+// Do sends one request. Every status but a redirect is an Answer.
+func (p *Place) Do(ctx context.Context, r Request) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	req, err := p.request(ctx, r)
+	if err != nil {
+		return Answer{}, err
+	}
+	start := time.Now()
+	a, err := p.do(req)
+	if p.cfg.Observe != nil {
+		p.cfg.Observe(Event{Place: p.written, Took: time.Since(start), Status: a.Status})
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("fetch %s: %w", p.written, unwrapURL(err))
+	}
+	return a, nil
+}
+
+// Get asks for the place itself and takes only 200 for an answer.
+func (p *Place) Get(ctx context.Context, accept string) (Answer, error) {
+	a, err := p.Do(ctx, Request{Header: http.Header{"Accept": {accept}}})
+	if err == nil && a.Status != http.StatusOK {
+		return Answer{}, fmt.Errorf("fetch %s: status %d", p.written, a.Status)
+	}
+	return a, err
+}
+
+func (p *Place) request(ctx context.Context, r Request) (*http.Request, error) {
+	u := *p.url
+	if len(r.Below) > 0 {
+		for _, s := range r.Below {
+			if s == "" || s == "." || s == ".." {
+				return nil, errors.New("fetch: a path segment is empty or leads elsewhere")
+			}
+		}
+		u = *u.JoinPath(escape(r.Below)...)
+	}
+	if len(r.Query) > 0 {
+		q := u.Query()
+		for name, values := range r.Query {
+			q[name] = values
+		}
+		u.RawQuery = q.Encode()
+	}
+	method := r.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	var body io.Reader
+	if r.Body != nil {
+		body = bytes.NewReader(r.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", p.written, unwrapURL(err))
+	}
+	if r.Header != nil {
+		req.Header = r.Header.Clone()
+	}
+	return req, nil
+}
+
+func escape(segments []string) []string {
+	out := make([]string, len(segments))
+	for i, s := range segments {
+		out[i] = url.PathEscape(s)
+	}
+	return out
+}
+
+func (p *Place) do(req *http.Request) (Answer, error) {
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read-only body
+	a := Answer{Status: resp.StatusCode, Header: resp.Header, MaxAge: maxAge(resp.Header.Get("Cache-Control"))}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		return a, ErrRedirect
+	}
+	a.Body, err = io.ReadAll(io.LimitReader(resp.Body, p.cfg.MaxBytes+1))
+	if err == nil && int64(len(a.Body)) > p.cfg.MaxBytes {
+		err = ErrTooLarge
+	}
+	return a, err
+}
+
+// unwrapURL takes the URL out of an error: its query may hold what was sent.
+func unwrapURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// transport is one of the place's own: what one place does to its connections is
+// nothing to another.
+func transport(c Config, addressed bool) http.RoundTripper {
+	base := &http.Transport{
+		TLSClientConfig: &tls.Config{
+			RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12,
+			// What VerifyConnection refuses is refused, also on a resumed session.
+			InsecureSkipVerify: c.Authenticate != nil, VerifyConnection: c.Authenticate, //nolint:gosec // G402: Authenticate takes its place
+		},
+		TLSHandshakeTimeout:    c.Timeout,
+		ResponseHeaderTimeout:  c.Timeout,
+		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConnsPerHost:    4,
+		// Strangers cause requests. When the place is slow they must not take every
+		// descriptor of the process: what is beyond waits, as long as Timeout.
+		MaxConnsPerHost:   64,
+		IdleConnTimeout:   90 * time.Second,
+		ForceAttemptHTTP2: true,
+		// A connection of HTTP/2 whose peer is gone without a word would be used, and
+		// time out, until TCP gives it up after a quarter of an hour.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
+	}
+	direct := base.Clone()
+	d := &net.Dialer{Timeout: c.Timeout}
+	if !c.Private && !addressed {
+		d.Control = onlyPublic
+	}
+	direct.DialContext = d.DialContext
+	proxied := base.Clone()
+	proxied.Proxy = http.ProxyFromEnvironment
+	return byProxy{direct: direct, proxied: proxied}
+}
+
+// byProxy sends a request through the proxy that the environment names for it,
+// if any: then it is the proxy's address that is dialled.
+type byProxy struct{ direct, proxied http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b byProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if u, err := http.ProxyFromEnvironment(r); err != nil || u != nil {
+		return b.proxied.RoundTrip(r)
+	}
+	return b.direct.RoundTrip(r)
+}
+
+// addressed reports whether a URL's host is an address by itself, or localhost.
+func addressed(host string) bool {
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
+}

@@ -1,0 +1,72 @@
+package kubernetes_test
+
+import (
+	"testing"
+	"time"
+
+	"ebb/attest"
+	"ebb/attest/kubetest"
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+// A whole ebb and a real cluster: a task that expects one pod is that pod's and no
+// other's, one key's and no other's, and it ends with the pod.
+func TestRealTask(t *testing.T) {
+	t.Parallel()
+	kubetest.Real(t) // before a broker is built for nothing
+	b := realBed(t)
+	uid, token := b.sandbox("tool-1", object{"nodeName": "node-1"})
+	_, other := b.sandbox("tool-2", object{"nodeName": "node-1"})
+	e := brokertest.New(t, brokertest.Config{RealTime: true, Run: true, Attestors: map[string]attest.Attestor{"cluster": open(t, b.config())}})
+	spec := brokertest.Spec()
+	spec.Ticket, spec.Expect = false, broker.Expect{Attestor: "cluster", Selectors: map[string]string{"namespace": b.ns, "pod_uid": uid, "owner_name": "s-tool-1"}}
+	task, _, err := e.Broker.OpenTask(t.Context(), e.Principals[brokertest.Runner], spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &brokertest.Sandbox{Env: e, Key: brokertest.NewKey(t), Task: task}
+	enrol := func(s *brokertest.Sandbox, token string) error {
+		en, err := e.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Attestor: "cluster", Document: []byte(token)}, e.Prove(t, s.Key))
+		if err == nil {
+			s.TaskToken = en.Token.Reveal()
+		}
+		return err
+	}
+	thief := &brokertest.Sandbox{Env: e, Key: brokertest.NewKey(t), Task: task}
+	if err := enrol(thief, other); broker.AsError(err).Kind != broker.InvalidEvidence {
+		t.Errorf("another pod: %v", err)
+	}
+	if err := enrol(s, token); err != nil {
+		t.Fatal(err)
+	}
+	if err := enrol(thief, token); err == nil {
+		t.Error("the token served a second key")
+	}
+	if err := enrol(thief, b.Token(b.ns, "worker", audience, "tool-1", uid)); err == nil {
+		t.Error("a second key has the task's pod")
+	}
+	if err := enrol(s, b.Token(b.ns, "worker", audience, "tool-1", uid)); err != nil {
+		t.Errorf("the next token of the pod: %v", err)
+	}
+	cred, err := s.Ask(t, "orders:eu/42:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	b.DeletePod(b.ns, "tool-1", 0)
+	for e.Active(t, cred.Token.Reveal()) {
+		if time.Since(start) > 20*time.Second {
+			t.Fatal("the credential outlives its pod")
+		}
+		time.Sleep(5 * time.Millisecond) // what is awaited is a real server's
+	}
+	t.Logf("ebb saw the end of the pod, and its credential was dead after %s", time.Since(start).Round(time.Millisecond))
+	ts, err := e.Config.Journal.Tasks(t.Context(), broker.TaskFilter{IDs: []string{task.ID}})
+	if err != nil || len(ts) != 1 || ts[0].State != broker.TaskClosed || ts[0].Cause != broker.CauseExited || !ended(ts[0].Reason, "pod_deleted") {
+		t.Errorf("the task is %+v, %v", ts, err)
+	}
+	if err := enrol(s, token); err == nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

@@ -1,0 +1,50 @@
+package oidc_test
+
+import (
+	"testing"
+
+	"ebb/attest"
+	"ebb/attest/attesttest"
+	"ebb/attest/jose"
+	"ebb/attest/oidc"
+)
+
+// BenchmarkAttest is one request's evidence with the keys at hand.
+func BenchmarkAttest(b *testing.B) {
+	v := newVendor(b, readGolden(b, "github-actions"))
+	b.Run("RS256", func(b *testing.B) { attestAll(b, v.open(nil), v.evidence(nil)) })
+
+	clock := attesttest.NewClock()
+	issuer := attesttest.NewIssuer(b, clock)
+	c, err := v.config(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Issuer, c.JWKSURL, c.Fetch.Transport, c.Now, c.Algs = issuer.URL, issuer.JWKSURL, nil, clock.Now, []jose.Alg{jose.ES256}
+	a, err := oidc.New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	claims := changed(v.Claims, object{"iat": clock.Now().Unix(), "nbf": clock.Now().Unix(), "exp": clock.Now().Unix() + 300, "iss": issuer.URL})
+	e := attest.Evidence{Document: []byte(issuer.Token(attesttest.Claims(claims)))}
+	b.Run("ES256", func(b *testing.B) { attestAll(b, a, e) })
+	b.Run("both cores", func(b *testing.B) {
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				if _, err := a.Attest(b.Context(), e); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	})
+}
+
+func attestAll(b *testing.B, a attest.Attestor, e attest.Evidence) {
+	b.Helper()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Attest(b.Context(), e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

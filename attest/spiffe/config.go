@@ -1,0 +1,161 @@
+package spiffe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"ebb/attest"
+	"ebb/attest/fetch"
+)
+
+// Config configures one attestor.
+type Config struct {
+	// Name of the instance. Required.
+	Name string `json:"-"`
+	// Audience that JWT-SVIDs must be meant for, alone: ebb. Required.
+	Audience string `json:"audience"`
+	// TrustDomains by name. At least one is required.
+	TrustDomains map[string]TrustDomain `json:"trust_domains"`
+	// SVIDs accepted: "jwt", "x509". Default both.
+	SVIDs []string `json:"svids"`
+	// MaxLifetime of a JWT-SVID, default 15 m, and MaxX509Lifetime of an
+	// X.509-SVID, default 24 h.
+	MaxLifetime     time.Duration `json:"max_lifetime"`
+	MaxX509Lifetime time.Duration `json:"max_x509_lifetime"`
+	// Leeway for clocks, for JWT-SVIDs. Default 0; at most 1 m.
+	Leeway *time.Duration `json:"leeway"`
+
+	// Fetch says how endpoints may be asked: Timeout and Observe. The rest is each
+	// trust domain's.
+	Fetch fetch.Config `json:"-"`
+	// Now is the clock, nil = time.Now. Logger: nil = discard.
+	Now    func() time.Time `json:"-"`
+	Logger *slog.Logger     `json:"-"`
+}
+
+// TrustDomain says where the bundle of a trust domain is and which of its IDs are
+// accepted. Exactly one of BundleFile, HTTPSWeb, HTTPSSPIFFE and WorkloadAPI is
+// required.
+type TrustDomain struct {
+	// BundleFile holds the bundle; it is read again every minute.
+	BundleFile string `json:"bundle_file"`
+	// HTTPSWeb is the URL of a bundle endpoint that the web's authorities, or those
+	// of CAFile, vouch for.
+	HTTPSWeb string `json:"https_web"`
+	CAFile   string `json:"ca_file"`
+	// HTTPSSPIFFE is the URL of a bundle endpoint with the SPIFFE ID EndpointID.
+	// EndpointBundleFile holds the bundle of that ID's trust domain.
+	HTTPSSPIFFE        string `json:"https_spiffe"`
+	EndpointID         string `json:"endpoint_id"`
+	EndpointBundleFile string `json:"endpoint_bundle_file"`
+	// WorkloadAPI is the socket of a SPIFFE agent: unix:///run/spire/agent.sock.
+	WorkloadAPI string `json:"workload_api"`
+	// Private allows endpoints at private addresses.
+	Private bool `json:"allow_private_addresses"`
+	// Allow lists the accepted paths: exact, or with * for one segment and a final
+	// ** for one or more. Required.
+	Allow []string `json:"allow"`
+}
+
+const maxLeeway = time.Minute
+
+// check reports all problems at once, fills in the defaults and makes the sources.
+func (c *Config) check() (map[string]*source, error) {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Name == "" {
+		bad("name is empty")
+	}
+	if c.Audience == "" {
+		bad("audience is empty; set it to the URL of this ebb and have JWT-SVIDs made for it")
+	}
+	if len(c.SVIDs) == 0 {
+		c.SVIDs = []string{svidJWT, svidX509}
+	}
+	for _, s := range c.SVIDs {
+		if s != svidJWT && s != svidX509 {
+			bad("svids: %q is neither jwt nor x509", s)
+		}
+	}
+	for _, d := range []struct {
+		name string
+		at   *time.Duration
+		def  time.Duration
+	}{{"max_lifetime", &c.MaxLifetime, 15 * time.Minute}, {"max_x509_lifetime", &c.MaxX509Lifetime, 24 * time.Hour}} {
+		if *d.at == 0 {
+			*d.at = d.def
+		}
+		if *d.at < 0 {
+			bad("%s is negative", d.name)
+		}
+	}
+	if c.Leeway == nil {
+		c.Leeway = new(time.Duration)
+	}
+	if *c.Leeway < 0 || *c.Leeway > maxLeeway {
+		bad("leeway is not between 0 and %s; 10s is usual", maxLeeway)
+	}
+	if len(c.TrustDomains) == 0 {
+		bad("trust_domains is empty; name one, with its bundle and the paths to accept")
+	}
+	sources := map[string]*source{}
+	for _, name := range slices.Sorted(maps.Keys(c.TrustDomains)) {
+		t := c.TrustDomains[name]
+		problems := t.check(name)
+		if len(problems) == 0 {
+			s, err := newSource(name, t, *c)
+			if err != nil {
+				problems = append(problems, err)
+			}
+			sources[name] = s
+		}
+		for _, err := range problems {
+			bad("trust domain %q: %w", name, err)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("attest/spiffe %q: %w", c.Name, errors.Join(errs...))
+	}
+	return sources, nil
+}
+
+func (t TrustDomain) check(name string) (errs []error) {
+	bad := func(text string) { errs = append(errs, errors.New(text)) }
+	td, err := spiffeid.TrustDomainFromString(name)
+	if err != nil || td.Name() != name || len(name) > maxTrustDomain {
+		bad("that is not the name of a trust domain; write it like sandboxes.example, in lower case and without spiffe://")
+	}
+	places := 0
+	for _, place := range []string{t.BundleFile, t.HTTPSWeb, t.HTTPSSPIFFE, t.WorkloadAPI} {
+		if place != "" {
+			places++
+		}
+	}
+	if places != 1 {
+		bad("set exactly one of bundle_file, https_web, https_spiffe and workload_api")
+	}
+	if (t.HTTPSSPIFFE == "") != (t.EndpointID == "") || (t.HTTPSSPIFFE == "") != (t.EndpointBundleFile == "") {
+		bad("https_spiffe goes with endpoint_id and endpoint_bundle_file, the bundle of that ID's trust domain, and they with nothing else")
+	}
+	if t.CAFile != "" && t.HTTPSWeb == "" {
+		bad("ca_file is for https_web alone")
+	}
+	if t.Private && t.HTTPSWeb == "" && t.HTTPSSPIFFE == "" {
+		bad("allow_private_addresses is for https_web and https_spiffe alone")
+	}
+	if len(t.Allow) == 0 {
+		bad("allow is empty; name the paths to accept, such as /sandbox/*; /** is every workload")
+	}
+	return errs
+}
+
+// Decode reads the part of the configuration file that belongs to one instance. The
+// caller sets Name and what is borrowed, and Audience where the file leaves it out.
+func Decode(raw json.RawMessage) (Config, error) { return attest.Decode[Config]("spiffe", raw) }

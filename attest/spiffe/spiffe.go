@@ -1,0 +1,124 @@
+package spiffe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"ebb/attest"
+	"ebb/attest/jose"
+)
+
+// The documents, as configuration and the selector svid call them.
+const (
+	svidJWT  = "jwt"
+	svidX509 = "x509"
+)
+
+// Attestor judges the SVIDs of the configured trust domains.
+type Attestor struct {
+	cfg     Config
+	profile jose.Profile
+	sources map[string]*source // by trust domain
+}
+
+var _ attest.ClientAuth = (*Attestor)(nil)
+
+// Methods of draft-ietf-oauth-spiffe-client-auth.
+const (
+	methodJWT     = "spiffe_jwt"
+	methodX509    = "spiffe_x509"
+	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"
+)
+
+// New makes an Attestor. It connects to nothing and reads no bundle, so that ebb
+// starts when a trust domain is down.
+func New(c Config) (*Attestor, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	sources, err := c.check()
+	if err != nil {
+		return nil, err
+	}
+	return &Attestor{cfg: c, sources: sources, profile: jose.Profile{
+		Types: []string{"jwt", "jose"}, AllowNoType: true, // JWT-SVID, section 2.3
+		Algs: []jose.Alg{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512},
+		// The trust domain of sub says whose it is; iss is optional.
+		AnyIssuer: true,
+		// A JWT-SVID is a bearer: every other audience could use it here.
+		Audience: c.Audience, AudienceSole: true,
+		MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway,
+	}}, nil
+}
+
+// ClientMethods implements attest.ClientAuth.
+func (a *Attestor) ClientMethods() []attest.ClientMethod {
+	var out []attest.ClientMethod
+	if slices.Contains(a.cfg.SVIDs, svidJWT) {
+		out = append(out, attest.ClientMethod{Name: methodJWT, AssertionType: assertionType})
+	}
+	if slices.Contains(a.cfg.SVIDs, svidX509) {
+		out = append(out, attest.ClientMethod{Name: methodX509})
+	}
+	return out
+}
+
+// Attest implements attest.Attestor. A document is a JWT-SVID; without one the
+// client certificate is the evidence.
+func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
+	if err := ctx.Err(); err != nil {
+		return attest.Identity{}, fmt.Errorf("attest/spiffe %q: %w", a.cfg.Name, err)
+	}
+	kind, judge := svidJWT, a.jwtSVID
+	if len(e.Document) == 0 {
+		kind, judge = svidX509, a.x509SVID
+	}
+	if !slices.Contains(a.cfg.SVIDs, kind) {
+		return attest.Identity{}, attest.Reject(attest.ReasonType, map[string]string{
+			svidJWT:  "JWT-SVIDs are not accepted here; show an X.509-SVID as the client certificate",
+			svidX509: "no JWT-SVID was sent, and X.509-SVIDs are not accepted here",
+		}[kind], nil)
+	}
+	id, err := judge(ctx, e)
+	if err != nil {
+		if err = attest.FromToken(err); errors.Is(err, attest.ErrRejected) {
+			return attest.Identity{}, err
+		}
+		return attest.Identity{}, fmt.Errorf("attest/spiffe %q: cannot judge: %w", a.cfg.Name, err)
+	}
+	return id, nil
+}
+
+// domain is the source of an ID's trust domain.
+func (a *Attestor) domain(id spiffeid.ID) (*source, error) {
+	s, known := a.sources[id.TrustDomain().Name()]
+	if !known {
+		return nil, attest.Reject(attest.ReasonIssuer, "the trust domain of the SVID is not one of those configured here", nil)
+	}
+	return s, nil
+}
+
+// identity is what a verified document says. replay names the document.
+func (a *Attestor) identity(ctx context.Context, s *source, id spiffeid.ID, kind, replay string, notAfter time.Time) (attest.Identity, error) {
+	if !allowed(s.allow, id) {
+		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the path of the SPIFFE ID is not one of those accepted here", nil)
+	}
+	attest.Passed(ctx, "path is accepted", id.Path())
+	return attest.Identity{
+		Attestor: a.cfg.Name, Subject: id.String(), Class: attest.ClassSigned, NotAfter: notAfter,
+		Selectors: map[string]string{
+			"sub": id.String(), "spiffe_id": id.String(), "trust_domain": id.TrustDomain().Name(), "path": id.Path(), "svid": kind,
+		},
+		ReplayID: kind + ":" + replay, ReplayUntil: notAfter,
+	}, nil
+}
+
+// SelectorNames implements attest.Selecting.
+func (a *Attestor) SelectorNames() []string {
+	return []string{"spiffe_id", "sub", "trust_domain", "path", "svid"}
+}

@@ -1,0 +1,167 @@
+package tpm
+
+import (
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"crypto/x509/pkix"
+)
+
+var (
+	oidSAN  = asn1.ObjectIdentifier{2, 5, 29, 17}
+	oidEKU  = asn1.ObjectIdentifier{2, 23, 133, 8, 1} // tcg-kp-EKCertificate
+	oidTPM  = asn1.ObjectIdentifier{2, 23, 133, 2}    // below: 1 manufacturer, 2 model, 3 version
+	errPath = errors.New("the EK certificate does not lead to a configured root")
+)
+
+// endorsed is what an EK certificate says.
+type endorsed struct {
+	hash  string    // hex SHA-256 of the key's SubjectPublicKeyInfo
+	until time.Time // when the first certificate of its path ends
+	model string    // manufacturer and model, as they are; "" when it does not say
+}
+
+// endorse verifies the path of an EK certificate, leaf first, and that it is one
+// for key (TCG EK Credential Profile for TPM Family 2.0, 3.2).
+func (a authorities) endorse(chain [][]byte, key crypto.PublicKey, now time.Time) (*endorsed, error) {
+	var certs []*x509.Certificate
+	for _, der := range chain {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		certs = append(certs, c)
+	}
+	if err := bounded(certs); err != nil {
+		return nil, err
+	}
+	leaf := certs[0]
+	model, err := acceptName(leaf)
+	if err != nil {
+		return nil, err
+	}
+	if leaf.IsCA || !forEK(leaf) {
+		return nil, errors.New("the certificate is not one of an EK: a CA, or without that purpose")
+	}
+	if k, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !k.Equal(key) {
+		return nil, errors.New("the certificate is of another key than ek_public")
+	}
+	between := a.intermediates.Clone()
+	for _, c := range certs[1:] {
+		between.AddCert(c)
+	}
+	// Purposes are judged here: crypto/x509 does not know that of an EK.
+	paths, err := leaf.Verify(x509.VerifyOptions{Roots: a.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errPath, err)
+	}
+	sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
+	out := &endorsed{hash: hex.EncodeToString(sum[:]), model: model}
+	for _, path := range paths {
+		if slices.ContainsFunc(path[1:], func(c *x509.Certificate) bool { return !forAll(c) && !forEK(c) }) {
+			continue
+		}
+		end := path[0].NotAfter
+		for _, c := range path[1:] {
+			if c.NotAfter.Before(end) {
+				end = c.NotAfter
+			}
+		}
+		if end.After(out.until) {
+			out.until = end
+		}
+	}
+	if out.until.IsZero() {
+		return nil, fmt.Errorf("%w: an issuer is for other purposes", errPath)
+	}
+	return out, nil
+}
+
+// The keys that a shown certificate may have.
+const (
+	maxBits = 4096
+	maxExpo = 1<<16 + 1
+)
+
+// bounded keeps what crypto/x509 has to compute for shown certificates small. It
+// takes RSA keys of any size, of which one of 8 KiB costs a third of a second for a
+// single signature, and it tries every issuer of the right name, up to a hundred
+// times: so each name is there once.
+func bounded(certs []*x509.Certificate) error {
+	seen := map[string]bool{}
+	for _, c := range certs {
+		if k, ok := c.PublicKey.(*rsa.PublicKey); ok && (k.N.BitLen() > maxBits || k.E > maxExpo) {
+			return errors.New("a certificate has an RSA key of more than 4096 bits, or with an exponent of more than 65537")
+		}
+		if seen[string(c.RawSubject)] {
+			return errors.New("two certificates have the same subject")
+		}
+		seen[string(c.RawSubject)] = true
+	}
+	return nil
+}
+
+// forAll says whether an issuer leaves open what it issues for.
+func forAll(c *x509.Certificate) bool {
+	return len(c.ExtKeyUsage) == 0 && len(c.UnknownExtKeyUsage) == 0
+}
+
+func forEK(c *x509.Certificate) bool {
+	return slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny) || slices.ContainsFunc(c.UnknownExtKeyUsage, oidEKU.Equal)
+}
+
+// acceptName reads the subject alternative name, which is critical when the subject
+// is empty and always a directoryName, of which crypto/x509 makes nothing. Of other
+// critical extensions it lets none through by itself.
+func acceptName(c *x509.Certificate) (model string, err error) {
+	for _, e := range c.Extensions {
+		if !e.Id.Equal(oidSAN) {
+			continue
+		}
+		if model, err = parseSAN(e.Value); err != nil {
+			return "", fmt.Errorf("the subject alternative name: %w", err)
+		}
+		c.UnhandledCriticalExtensions = slices.DeleteFunc(c.UnhandledCriticalExtensions, oidSAN.Equal)
+	}
+	return model, nil
+}
+
+// parseSAN reads GeneralNames (RFC 5280, section 4.2.1.6) that hold exactly one
+// directoryName, with the maker and the model of a TPM in it.
+func parseSAN(der []byte) (model string, err error) {
+	var names []asn1.RawValue
+	if rest, err := asn1.Unmarshal(der, &names); err != nil || len(rest) > 0 {
+		return "", errors.Join(errors.New("not GeneralNames"), err)
+	}
+	found := 0
+	for _, n := range names {
+		if n.Class != asn1.ClassContextSpecific || n.Tag != 4 || !n.IsCompound {
+			continue
+		}
+		found++
+		var rdns pkix.RDNSequence
+		if rest, err := asn1.Unmarshal(n.Bytes, &rdns); err != nil || len(rest) > 0 {
+			return "", errors.Join(errors.New("not a directoryName"), err)
+		}
+		for _, rdn := range rdns {
+			for _, at := range rdn {
+				text, isText := at.Value.(string)
+				if isText && text != "" && len(at.Type) == len(oidTPM)+1 && at.Type[:len(oidTPM)].Equal(oidTPM) && at.Type[len(oidTPM)] <= 2 {
+					model += " " + text
+				}
+			}
+		}
+	}
+	if found != 1 || model == "" {
+		return "", errors.New("it does not name the maker and model of a TPM once")
+	}
+	return model[1:], nil
+}

@@ -1,0 +1,194 @@
+package tpm
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/google/go-tpm/tpm2"
+)
+
+// Attributes of an object (TPM 2.0 Part 2, 8.3, TPMA_OBJECT).
+const (
+	attrFixedTPM            = 1 << 1
+	attrFixedParent         = 1 << 4
+	attrSensitiveDataOrigin = 1 << 5
+	attrRestricted          = 1 << 16
+	attrDecrypt             = 1 << 17
+	attrSign                = 1 << 18
+
+	attrBorn = attrFixedTPM | attrFixedParent | attrSensitiveDataOrigin
+)
+
+const (
+	maxDigest   = 64  // SHA-512
+	maxModulus  = 512 // RSA-4096
+	maxElement  = 66  // P-521
+	defaultExpo = 65537
+)
+
+// public is a TPMT_PUBLIC of an RSA or ECC key.
+type public struct {
+	raw        []byte
+	kind       tpm2.TPMAlgID // RSA or ECC
+	nameAlg    tpm2.TPMAlgID
+	attributes uint32
+	symmetric  tpm2.TPMAlgID // Null for a signing key
+	symBits    uint16
+	symMode    tpm2.TPMAlgID
+	scheme     tpm2.TPMAlgID // Null for a decryption key
+	schemeHash tpm2.TPMAlgID
+	bits       uint16 // RSA
+	exponent   uint32 // RSA, 0 = 65537
+	curve      tpm2.TPMECCCurve
+	n, x, y    []byte
+}
+
+func (r *reader) alg() tpm2.TPMAlgID { return tpm2.TPMAlgID(r.u16()) }
+
+// parsePublic reads a TPMT_PUBLIC (TPM 2.0 Part 2, 12.2.4).
+func parsePublic(b []byte) (*public, error) {
+	r := &reader{b: b}
+	p := &public{raw: b, kind: r.alg(), nameAlg: r.alg(), attributes: r.u32()}
+	r.sized(maxDigest) // authPolicy: what it takes to use the key is its TPM's business
+	if p.kind != tpm2.TPMAlgRSA && p.kind != tpm2.TPMAlgECC {
+		r.fail(errValue)
+	}
+	if p.symmetric = r.alg(); p.symmetric != tpm2.TPMAlgNull {
+		p.symBits, p.symMode = r.u16(), r.alg()
+	}
+	switch p.scheme = r.alg(); p.scheme {
+	case tpm2.TPMAlgNull:
+	case tpm2.TPMAlgRSASSA, tpm2.TPMAlgRSAPSS, tpm2.TPMAlgECDSA:
+		p.schemeHash = r.alg()
+	default:
+		r.fail(errValue)
+	}
+	if p.kind == tpm2.TPMAlgRSA {
+		p.bits, p.exponent = r.u16(), r.u32()
+		p.n = r.sized(maxModulus)
+	} else {
+		p.curve = tpm2.TPMECCCurve(r.u16())
+		if r.alg() != tpm2.TPMAlgNull { // kdf; no key of today has one
+			r.fail(errValue)
+		}
+		p.x, p.y = r.sized(maxElement), r.sized(maxElement)
+	}
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// key is the public key, after it was found to be one.
+func (p *public) key() (crypto.PublicKey, error) {
+	if p.kind == tpm2.TPMAlgRSA {
+		n, e := new(big.Int).SetBytes(p.n), p.exponent
+		if e == 0 {
+			e = defaultExpo
+		}
+		if n.BitLen() != int(p.bits) || len(p.n)*8 != int(p.bits) || n.Bit(0) == 0 || e != defaultExpo {
+			return nil, errors.New("the RSA key has another size or exponent than it may")
+		}
+		return &rsa.PublicKey{N: n, E: int(e)}, nil
+	}
+	var curve elliptic.Curve
+	switch p.curve {
+	case tpm2.TPMECCNistP256:
+		curve = elliptic.P256()
+	case tpm2.TPMECCNistP384:
+		curve = elliptic.P384()
+	default:
+		return nil, errors.New("the curve is neither P-256 nor P-384")
+	}
+	size := (curve.Params().BitSize + 7) / 8
+	if len(p.x) > size || len(p.y) > size {
+		return nil, errSize
+	}
+	point := make([]byte, 1+2*size)
+	point[0] = 4 // uncompressed, SEC 1
+	copy(point[1+size-len(p.x):], p.x)
+	copy(point[1+2*size-len(p.y):], p.y)
+	return ecdsa.ParseUncompressedPublicKey(curve, point)
+}
+
+// name is the Name of the object (TPM 2.0 Part 1, 16).
+func (p *public) name() []byte {
+	h := crypto.SHA256
+	if p.nameAlg == tpm2.TPMAlgSHA384 {
+		h = crypto.SHA384
+	}
+	d := h.New()
+	d.Write(p.raw)
+	return d.Sum(binary.BigEndian.AppendUint16(nil, uint16(p.nameAlg)))
+}
+
+// checkEK says whether p is a key to which credentials are encrypted: one that was
+// made in its TPM, decrypts nothing but what its TPM understands, and cannot leave.
+func (p *public) checkEK() error {
+	switch {
+	case p.attributes&(attrBorn|attrRestricted|attrDecrypt|attrSign) != attrBorn|attrRestricted|attrDecrypt:
+		return errors.New("the EK is not fixedTPM, fixedParent, sensitiveDataOrigin, restricted and decrypt alone")
+	case p.nameAlg != tpm2.TPMAlgSHA256 && p.nameAlg != tpm2.TPMAlgSHA384:
+		return errors.New("the EK's name algorithm is neither SHA-256 nor SHA-384")
+	case p.scheme != tpm2.TPMAlgNull:
+		return errors.New("the EK has a scheme")
+	case p.symmetric != tpm2.TPMAlgAES || p.symMode != tpm2.TPMAlgCFB || p.symBits != 128 && p.symBits != 192 && p.symBits != 256:
+		return errors.New("the EK's symmetric algorithm is not AES in CFB mode")
+	case p.kind == tpm2.TPMAlgRSA && p.bits != 2048 && p.bits != 3072 && p.bits != 4096:
+		return errors.New("the EK is not RSA of 2048, 3072 or 4096 bits")
+	}
+	return nil
+}
+
+// checkAK says whether p is a key that signs nothing but what its TPM itself made
+// (restricted), that was made there and cannot leave.
+func (p *public) checkAK() error {
+	switch {
+	case p.attributes&(attrBorn|attrRestricted|attrDecrypt|attrSign) != attrBorn|attrRestricted|attrSign:
+		return errors.New("the AK is not fixedTPM, fixedParent, sensitiveDataOrigin, restricted and sign alone")
+	case p.nameAlg != tpm2.TPMAlgSHA256 || p.schemeHash != tpm2.TPMAlgSHA256:
+		return errors.New("the AK's name or signing algorithm is not of SHA-256")
+	case p.symmetric != tpm2.TPMAlgNull:
+		return errors.New("the AK has a symmetric algorithm")
+	case p.kind == tpm2.TPMAlgRSA && p.bits == 2048 && (p.scheme == tpm2.TPMAlgRSASSA || p.scheme == tpm2.TPMAlgRSAPSS),
+		p.kind == tpm2.TPMAlgECC && p.curve == tpm2.TPMECCNistP256 && p.scheme == tpm2.TPMAlgECDSA:
+		return nil
+	}
+	return errors.New("the AK is neither ECDSA on P-256 nor RSA-2048 with a fixed scheme")
+}
+
+// encapsulation is the EK as go-tpm makes credentials with it. checkEK and key
+// have passed.
+func (p *public) encapsulation() (tpm2.LabeledEncapsulationKey, error) {
+	sym := tpm2.TPMTSymDefObject{Algorithm: tpm2.TPMAlgAES, KeyBits: tpm2.NewTPMUSymKeyBits(tpm2.TPMAlgAES, tpm2.TPMKeyBits(p.symBits)),
+		Mode: tpm2.NewTPMUSymMode(tpm2.TPMAlgAES, tpm2.TPMAlgCFB)}
+	t := &tpm2.TPMTPublic{Type: p.kind, NameAlg: p.nameAlg}
+	if p.kind == tpm2.TPMAlgRSA {
+		t.Parameters = tpm2.NewTPMUPublicParms(p.kind, &tpm2.TPMSRSAParms{Symmetric: sym, KeyBits: tpm2.TPMKeyBits(p.bits), Exponent: p.exponent})
+		t.Unique = tpm2.NewTPMUPublicID(p.kind, &tpm2.TPM2BPublicKeyRSA{Buffer: p.n})
+	} else {
+		t.Parameters = tpm2.NewTPMUPublicParms(p.kind, &tpm2.TPMSECCParms{Symmetric: sym, CurveID: p.curve})
+		t.Unique = tpm2.NewTPMUPublicID(p.kind, &tpm2.TPMSECCPoint{X: tpm2.TPM2BECCParameter{Buffer: p.x}, Y: tpm2.TPM2BECCParameter{Buffer: p.y}})
+	}
+	k, err := tpm2.ImportEncapsulationKey(t)
+	if err != nil {
+		return nil, fmt.Errorf("the EK: %w", err)
+	}
+	return k, nil
+}
+
+// qualified is the Qualified Name of a key with this Name under a parent with that
+// Qualified Name (TPM 2.0 Part 1, 16.4), both of SHA-256.
+func qualified(parent, name []byte) []byte {
+	h := sha256.New()
+	h.Write(parent)
+	h.Write(name)
+	return h.Sum(binary.BigEndian.AppendUint16(nil, uint16(tpm2.TPMAlgSHA256)))
+}

@@ -1,0 +1,230 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+)
+
+// The ledger is lost between the two halves of an end, and a replica refills it
+// from a journal that does not know of the end yet.
+func TestAttackLossBetweenTheHalvesOfAnEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("task", func(t *testing.T) {
+		t.Parallel()
+		x := attacked(t, brokertest.Config{})
+		s := x.Open(t, brokertest.Spec())
+		tok := minted(t, s, "orders:eu/1:read")
+		var other *broker.Broker
+		x.store.on("Append.move", func() error {
+			x.memory.lose()
+			other = x.replica(t)
+			return nil
+		})
+		if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait); err != nil {
+			t.Fatal(err)
+		}
+		if activeAt(t, x, other, tok.Token.Reveal()) {
+			t.Error("the end is acknowledged and the token is alive on the replica that refilled")
+		}
+		if _, err := other.Token(t.Context(), s.Request(t, "orders:eu/1:read")); err == nil {
+			t.Error("a completed task mints")
+		}
+	})
+	t.Run("lease", func(t *testing.T) {
+		t.Parallel()
+		x := attacked(t, brokertest.Config{})
+		tok := minted(t, x.Open(t, brokertest.Spec()), "orders:eu/1:read")
+		var other *broker.Broker
+		x.store.on(audit.LeaseRevoked, func() error {
+			x.memory.lose()
+			other = x.replica(t)
+			return nil
+		})
+		if _, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), tok.LeaseID, ""); err != nil {
+			t.Fatal(err)
+		}
+		if activeAt(t, x, other, tok.Token.Reveal()) {
+			t.Error("the revocation is acknowledged and the token is alive on the replica that refilled")
+		}
+	})
+}
+
+// The dead-man's switch must not hang on a journal that hangs: what is due is
+// refused at once, all of it.
+func TestAttackLateJournalHoldsUpTheJanitor(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Heartbeat = 30
+	var tokens []string
+	for range 5 {
+		tokens = append(tokens, minted(t, x.Open(t, spec), "orders:eu/1:read").Token.Reveal())
+	}
+	release := make(chan struct{})
+	x.store.on("Append.move", func() error { <-release; return nil })
+	x.janitor(t, x.Broker)
+	t.Cleanup(func() { close(release) }) // before the janitor stops
+	other := x.replica(t)
+	x.Clock.Add(31 * time.Second)
+	eventually(t, "all silent tasks are refused", func() bool {
+		return !slices.ContainsFunc(tokens, func(tok string) bool { return activeAt(t, x, other, tok) })
+	})
+	x.memory.lose()
+	if err := x.memory.get().Check(t.Context()); !errors.Is(err, broker.ErrLost) {
+		t.Fatal(err)
+	}
+	eventually(t, "the loss of the ledger is noticed", func() bool { return x.memory.get().Check(t.Context()) == nil })
+}
+
+// More tasks than one look of the janitor takes: it looks again at once.
+func TestAttackManySilentTasks(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Heartbeat, spec.Ticket = 30, false
+	for range 110 {
+		if _, _, err := x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.Clock.Add(31 * time.Second)
+	var looks []time.Time
+	x.ledger.on("Due", func() error { looks = append(looks, time.Now()); return nil })
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = x.Broker.Run(ctx) }()
+	eventually(t, "110 silent tasks are closed", func() bool {
+		ts, err := x.db.Tasks(t.Context(), broker.TaskFilter{Open: true})
+		return err == nil && len(ts) == 0
+	})
+	stop()
+	<-done
+	if len(looks) < 2 || looks[1].Sub(looks[0]) > 900*time.Millisecond {
+		t.Errorf("it looked at %v", looks)
+	}
+}
+
+// A ledger that hangs must not keep an end off the record: it is all that a
+// restart has.
+func TestAttackHangingLedgerHoldsUpTheRecord(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	tok := minted(t, s, "orders:eu/1:read")
+	release := make(chan struct{})
+	defer close(release)
+	for _, op := range []string{"SetState", "EndLease"} {
+		x.ledger.on(op, func() error { <-release; return errDown })
+	}
+	done := make(chan struct{}, 2)
+	go func() {
+		_, _ = x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), tok.LeaseID, "")
+		done <- struct{}{}
+	}()
+	go func() {
+		_, _ = x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
+		done <- struct{}{}
+	}()
+	<-done
+	<-done
+	ts, err := x.db.Tasks(t.Context(), broker.TaskFilter{IDs: []string{s.Task.ID}})
+	if err != nil || ts[0].State != broker.TaskClosed {
+		t.Errorf("the end of the task is not on the record: %v", err)
+	}
+	if n := len(entries(t, x, broker.EntryFilter{Kind: audit.LeaseRevoked})); n != 1 {
+		t.Error("the end of the credential is not on the record")
+	}
+}
+
+// The process is asked to stop while it owes an end: it pays first.
+func TestAttackStoppedWhileOwing(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	x.store.on("Append.move", once(errDown))
+	_, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
+	kindOf(t, err, broker.Unavailable)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_ = x.Broker.Run(ctx)
+	ts, err := x.db.Tasks(t.Context(), broker.TaskFilter{IDs: []string{s.Task.ID}})
+	if err != nil || ts[0].State != broker.TaskClosed {
+		t.Errorf("it stopped and took the end with it: %v", err)
+	}
+}
+
+// An end must not wait for a journal that does not answer: the ledger knows whose
+// task it is.
+func TestAttackHangingJournalHoldsUpAnEnd(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	other := x.replica(t)
+	s := x.Open(t, brokertest.Spec())
+	tok := minted(t, s, "orders:eu/1:read")
+	ctx, hangUp := context.WithCancel(t.Context())
+	hang := func() error { <-ctx.Done(); return ctx.Err() }
+	x.store.on("Tasks", hang)
+	x.store.on("Append.move", hang)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), s.Task.ID, broker.DefaultWait)
+	}()
+	eventually(t, "the task is refused", func() bool { return !activeAt(t, x, other, tok.Token.Reveal()) })
+	hangUp()
+	<-done
+}
+
+// A runner that is alive must not lose its tasks because the journal is away.
+func TestAttackHeartbeatWithoutJournal(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	for _, op := range []string{"Append", "Tasks"} {
+		x.store.on(op, func() error { return errDown })
+	}
+	if _, err := x.Broker.Beat(t.Context(), x.who(brokertest.Runner), s.Task.ID); err != nil {
+		t.Errorf("a sign of life was refused: %v", err)
+	}
+	_, err := x.Broker.Beat(t.Context(), x.who(brokertest.Runner2), s.Task.ID)
+	if err == nil {
+		t.Error("another runner's sign of life was taken")
+	}
+}
+
+// A replica starts while another is ending a task for cause: it must not write its
+// guess over who did it and why.
+func TestAttackReplicaGuessesTheCause(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	x.store.on("Append.move", func() error { // refused in the ledger, not yet on the record
+		x.janitor(t, x.replica(t))
+		time.Sleep(1200 * time.Millisecond) // a round of its janitor, by the machine's clock
+		return nil
+	})
+	if _, err := x.Broker.StopTask(t.Context(), x.who(brokertest.Operator), s.Task.ID, "leak", broker.DefaultWait); err != nil {
+		t.Fatal(err)
+	}
+	task, err := x.Broker.Task(t.Context(), x.who(brokertest.Operator), s.Task.ID)
+	if err != nil || task.Cause != broker.CauseStopped || task.ClosedBy != brokertest.Operator || task.Reason != "leak" {
+		t.Errorf("closed by %s: %s %q (%v)", task.ClosedBy, task.Cause, task.Reason, err)
+	}
+	crashed := x.Open(t, brokertest.Spec())
+	if _, _, err := x.memory.get().SetState(t.Context(), crashed.Task.ID, broker.TaskClosed, x.Clock.Now(), x.Clock.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	x.janitor(t, x.replica(t))
+	x.Clock.Add(time.Minute)
+	eventually(t, "an end that nobody finishes is finished", func() bool {
+		ts, err := x.db.Tasks(t.Context(), broker.TaskFilter{IDs: []string{crashed.Task.ID}})
+		return err == nil && ts[0].State == broker.TaskClosed
+	})
+}

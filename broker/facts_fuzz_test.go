@@ -1,0 +1,44 @@
+package broker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"testing"
+
+	"github.com/gowebpki/jcs"
+)
+
+// Whatever a store holds, a sheet is either refused or has, sealed again, the digest
+// of the request: nothing is drawn that nobody decides on.
+func FuzzSheet(f *testing.F) {
+	r := sealed(f, someFacts(f))
+	f.Add([]byte(r.Facts), r.Digest)
+	f.Add([]byte(`{}`), "")
+	f.Add([]byte(`{"risk":{"level":"low","reasons":null},"as_asked":null}`), r.Digest)
+	f.Add([]byte(`{"owner":"a","owner":"b"}`), r.Digest)
+	f.Fuzz(func(t *testing.T, facts []byte, digest string) {
+		for _, d := range []string{digest, named(facts)} {
+			in := Request{Facts: facts, Digest: d}
+			sheet, err := in.Sheet()
+			if err != nil {
+				if sheet.Request != "" || AsError(err).Kind != Conflict {
+					t.Fatalf("%+v, %v", sheet, err)
+				}
+				continue
+			}
+			if _, again, err := seal(sheet); err != nil || again != d {
+				t.Fatalf("%s shows %s, %v", d, again, err)
+			}
+		}
+	})
+}
+
+// named is the digest that somebody who can write the facts would write beside them.
+func named(facts []byte) string {
+	canonical, err := jcs.Transform(facts)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
+}

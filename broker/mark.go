@@ -1,0 +1,33 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// Mark is a request that waits, as far as one must know it to tell people that it does.
+type Mark struct {
+	ID            string
+	Owner, Runner string
+	Groups        []string
+}
+
+// MaxMarks is how many requests Marks tells apart.
+const MaxMarks = 1000
+
+// Marks are the requests that wait, newest first, at most MaxMarks. It asks nobody's
+// rights, so that one look serves all who look: tell people only of what is For them.
+func (b *Broker) Marks(ctx context.Context) ([]Mark, error) {
+	ms, err := b.cfg.Desk.Marks(ctx, b.now(), MaxMarks)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return ms, nil
+}
+
+// For reports whether who has a say in the request.
+func (m Mark) For(who Principal) bool {
+	return who.Has(RoleApprover) && !strings.EqualFold(who.ID, m.Owner) && !strings.EqualFold(who.ID, m.Runner) &&
+		slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(who.Groups, g) })
+}

@@ -1,0 +1,177 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ebb/attest"
+	"ebb/broker/audit"
+	"ebb/broker/provider"
+)
+
+// PrincipalToken issues an access token for the API (client_credentials with
+// private_key_jwt). Only a pure resource server may take it unbound.
+// roles narrow the token to some of the principal's; none means all.
+func (b *Broker) PrincipalToken(ctx context.Context, assertion string, p Possession, clientID string, roles ...Role) (Token, error) {
+	who, err := b.AuthenticateAssertion(ctx, assertion, clientID)
+	if err != nil {
+		return Token{}, err
+	}
+	return b.apiToken(ctx, who, roles, p, "private_key_jwt", attest.Identity{})
+}
+
+// PrincipalExchange issues the same for a person's ID token (RFC 8693). It lives no
+// longer than the ID token does (I4).
+func (b *Broker) PrincipalExchange(ctx context.Context, idToken string, p Possession, roles ...Role) (Token, error) {
+	who, id, err := b.personOf(ctx, idToken, p)
+	if err != nil {
+		return Token{}, err
+	}
+	return b.apiToken(ctx, who, roles, p, "id_token", id)
+}
+
+// personOf asks every attestor that a principal is matched by. Which one issued
+// the token is never read from the token itself. Nothing is kept of a token that
+// is nobody's here.
+func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Principal, attest.Identity, error) {
+	none := attest.Identity{}
+	asked := map[string]bool{}
+	for _, cfg := range b.cfg.Principals {
+		if cfg.Match == nil || asked[cfg.Match.Attestor] {
+			continue
+		}
+		asked[cfg.Match.Attestor] = true
+		a, known := b.cfg.Attestors[cfg.Match.Attestor]
+		if !known {
+			return Principal{}, none, unavailable(fmt.Errorf("principal %q: no attestor %q", cfg.ID, cfg.Match.Attestor))
+		}
+		id, err := a.Attest(b.bounded(ctx, cfg.Match.Attestor, "", p, true), attest.Evidence{Attestor: cfg.Match.Attestor, Document: []byte(idToken), Key: p.Key})
+		if errors.Is(err, attest.ErrRejected) {
+			continue
+		}
+		if e, ours := errors.AsType[*Error](err); ours {
+			return Principal{}, none, e
+		}
+		if err != nil {
+			return Principal{}, none, unavailable(err)
+		}
+		if id.Key != "" && id.Key != p.Key.JKT {
+			continue // bound to another key
+		}
+		is := slices.DeleteFunc(slices.Clone(b.cfg.Principals), func(c PrincipalConfig) bool {
+			return c.Match == nil || c.Match.Attestor != id.Attestor || attest.SelectorMatch(c.Match.Selectors, id) != nil
+		})
+		switch len(is) {
+		case 0:
+			continue
+		case 1:
+			return is[0].Principal, id, b.claimEvidence(ctx, id, p.Key.JKT)
+		}
+		return Principal{}, none, E(Invalid, "The subject token matches more than one principal. Ask the operator.", nil)
+	}
+	return Principal{}, none, E(Invalid, "The subject token is not of a person known here.", nil)
+}
+
+// apiToken issues a token for the API, until the evidence for it ends, if it does.
+func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Possession, method string, id attest.Identity) (Token, error) {
+	for _, r := range asked {
+		if !who.Has(r) {
+			return Token{}, E(InvalidScope, "The scope names a role that you do not have.", nil)
+		}
+	}
+	if len(asked) > 0 {
+		who.Roles = asked
+	}
+	if err := b.claimProof(ctx, p); err != nil {
+		return Token{}, err
+	}
+	bind := p.Binding()
+	unbound := bind == (provider.Binding{})
+	if unbound && !slices.Equal(who.Roles, []Role{RoleResourceServer}) {
+		return Token{}, E(InvalidProof, "Send a DPoP proof: tokens for this principal are bound to a key.", nil)
+	}
+	now := b.now()
+	exp := earliest(now.Add(b.cfg.Limits.PrincipalTTL), id.NotAfter).Truncate(time.Second)
+	if exp.Sub(now) < time.Second {
+		return Token{}, E(Invalid, "Less than a second is left of the subject token.", nil)
+	}
+	claims := map[string]any{
+		"iss": b.cfg.Issuer, "sub": who.ID, "client_id": who.ID, "aud": b.cfg.Issuer + apiPath,
+		"iat": now.Unix(), "exp": exp.Unix(), "jti": newID("mgt_"), "scope": scopeOf(who.Roles),
+	}
+	tokenType := "Bearer"
+	if !unbound {
+		claims["cnf"] = bind
+		if bind.JKT != "" {
+			tokenType = "DPoP"
+		}
+	}
+	signed, err := b.sign("at+jwt", claims)
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
+		b.entry(audit.PrincipalAuthenticated, who.ID, map[string]any{"method": method, "cnf": bind, "roles": who.Roles, "exp": exp, "evidence": used(id, p.Key.JKT)}),
+	}}); err != nil {
+		return Token{}, unavailable(err)
+	}
+	return Token{Token: provider.NewSecret(signed), Type: tokenType, ExpiresIn: Seconds(exp.Unix() - now.Unix()), API: scopeOf(who.Roles)}, nil
+}
+
+// scopeOf writes roles as the scope of a token for the API; rolesOf reads them.
+func scopeOf(roles []Role) string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return strings.Join(names, " ")
+}
+
+func rolesOf(scope string) []Role {
+	var roles []Role
+	for name := range strings.FieldsSeq(scope) {
+		roles = append(roles, Role(name))
+	}
+	return roles
+}
+
+// AuthenticateToken authenticates a caller of the API by its access token. The
+// principal must still be configured: its roles are those of the token that it
+// still has.
+func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possession) (Principal, error) {
+	t, err := b.verifyOwn(token, b.cfg.Issuer+apiPath)
+	if err != nil {
+		return Principal{}, err
+	}
+	cfg, known := b.principals[t.sub]
+	if !known {
+		return Principal{}, E(Unauthenticated, "This principal is no longer known here.", nil)
+	}
+	if b.tombs.has(t.id, b.now()) {
+		return Principal{}, E(Unauthenticated, "The token is revoked.", nil)
+	}
+	if err := t.boundTo(p); err != nil {
+		return Principal{}, err
+	}
+	who := cfg.Principal
+	who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r Role) bool { return !slices.Contains(t.roles, r) })
+	if t.bind == (provider.Binding{}) && !slices.Equal(who.Roles, []Role{RoleResourceServer}) {
+		return Principal{}, E(Unauthenticated, "An unbound token is not accepted for this principal.", nil)
+	}
+	err = b.claimProof(ctx, p)
+	if e, is := errors.AsType[*Error](err); is && e.Kind == Unavailable {
+		who.doubt = e.Cause
+		return who, nil
+	}
+	if err != nil {
+		return Principal{}, err
+	}
+	return who, nil
+}
+
+// apiPath is the broker's own protected resource, below the issuer.
+const apiPath = "/v1"

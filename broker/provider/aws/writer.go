@@ -1,0 +1,142 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// writer is the one that writes a role's denials in this process. A policy can only
+// be replaced whole, so writers take turns: whoever comes while one is at work is
+// in the next turn, with all others who did. A thousand revocations are a few
+// writes.
+//
+// Nothing locks out the writers of other replicas: IAM has no compare-and-swap, and
+// a lock elsewhere could not keep a late write from landing. Instead nobody is
+// told that a session is denied before it has been read back; every turn puts back
+// what this process has written and finds missing; and Probe reads once more when
+// the bound is over, by when whatever could overwrite it has landed: then the
+// broker revokes again (docs/decisions/0021).
+type writer struct {
+	role  string
+	calls roleCalls
+	now   func() time.Time
+	log   *slog.Logger
+	// pause is the first wait for another try; it doubles.
+	pause time.Duration
+
+	mu        sync.Mutex
+	queue     []*ask
+	busy      bool
+	shut      time.Time            // no minting before
+	shutTasks map[string]time.Time // nor for these
+
+	// Of the turn alone: only one runs.
+	mine   denials          // what this process has written, while it is needed
+	taskOf map[entry]string // of the entries in mine
+	room   int
+}
+
+// roleCalls are what a writer needs of IAM.
+type roleCalls interface {
+	// read gives the policy, "" when there is none, and the time at AWS; the zero
+	// time when AWS did not say. gone: there is no such role.
+	read(ctx context.Context, role string) (text string, at time.Time, gone bool, err error)
+	// write replaces it, and removes it when text is "".
+	write(ctx context.Context, role, text string) error
+}
+
+// ask is one caller's question about one session.
+type ask struct {
+	handle
+	deny bool // false: only look
+	done chan answer
+}
+
+type answer struct {
+	denied bool // or the role is gone, and with it all that its sessions could do
+	err    error
+}
+
+// writer gives the one of a role.
+func (d *Driver) writer(arn string) *writer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.writers[arn]
+	if w == nil {
+		w = &writer{
+			role: arn, calls: d.aws, now: d.now, log: d.log, pause: 200 * time.Millisecond,
+			shutTasks: map[string]time.Time{}, mine: newDenials(), taskOf: map[entry]string{}, room: maxInline,
+		}
+		d.writers[arn] = w
+	}
+	return w
+}
+
+// do waits for the answer of a turn that begins after the call. The turn goes on
+// when the caller leaves.
+func (w *writer) do(ctx context.Context, h handle, deny bool) (denied bool, err error) {
+	a := &ask{handle: h, deny: deny, done: make(chan answer, 1)}
+	w.mu.Lock()
+	w.queue = append(w.queue, a)
+	if !w.busy {
+		w.busy = true
+		go w.run(context.WithoutCancel(ctx))
+	}
+	w.mu.Unlock()
+	select {
+	case r := <-a.done:
+		return r.denied, r.err
+	case <-ctx.Done():
+		return false, fmt.Errorf("waiting for the role's turn: %w", context.Cause(ctx))
+	}
+}
+
+// run takes turns while anybody waits.
+func (w *writer) run(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		batch := w.queue
+		w.queue = nil
+		if len(batch) == 0 {
+			w.busy = false
+			w.mu.Unlock()
+			return
+		}
+		w.mu.Unlock()
+		(&turn{writer: w, batch: batch}).run(ctx)
+	}
+}
+
+// close stops minting where a new session would be dead on arrival, and where one
+// more revocation could end others. next was written at that time at AWS.
+func (w *writer) close(next *denials, level level, size int, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	for task, until := range w.shutTasks {
+		if !until.After(now) {
+			delete(w.shutTasks, task)
+		}
+	}
+	switch {
+	case level == fitRole:
+		w.shut = now.Add(2 * cutDelay)
+	case size > soft(w.room):
+		w.shut = now.Add(next.drains().Sub(at))
+	}
+	for task, c := range next.tasks {
+		if c.before > at.Unix() {
+			w.shutTasks[task] = now.Add(2 * cutDelay)
+		}
+	}
+}
+
+// shutFor is how long the role must not be used for a new session of a task.
+func (w *writer) shutFor(task string, now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return max(w.shut.Sub(now), w.shutTasks[tagValue(task)].Sub(now))
+}

@@ -1,0 +1,22 @@
+package provider_test
+
+import (
+	"testing"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Only the words that ebb's own policy takes for reading are reading; whatever else an
+// operator, or a pattern, says, nobody knows.
+func TestByAction(t *testing.T) {
+	for text, writes := range map[string]provider.Answer{
+		"x:a:read": provider.No, "x:a:list": provider.No, "x:a:get": provider.No, "x:a/**:read": provider.No,
+		"x:a:*": provider.Unknown, "x:a:reads": provider.Unknown, "x:a:readwrite": provider.Unknown, "x:a:write": provider.Unknown, "x:read:drop": provider.Unknown,
+	} {
+		s := scopes.MustParseSet(text).Scopes()[0]
+		if e := provider.ByAction(s); e.Writes != writes || (e.Reversible == provider.Yes) != (writes == provider.No) {
+			t.Errorf("%s: %+v", text, e)
+		}
+	}
+}

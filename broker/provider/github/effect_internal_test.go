@@ -1,0 +1,26 @@
+package github
+
+import (
+	"strings"
+	"testing"
+
+	"ebb/broker/provider"
+)
+
+// What is said to be undone or not is said of permissions that there are, briefly, and
+// never of what hands out rights or secrets as if it could be undone.
+func TestEffectsAreOfPermissions(t *testing.T) {
+	for name, e := range undone {
+		if p, known := permissions[name]; !known || p.where == elsewhere {
+			t.Errorf("%s is no permission of a token", name)
+		}
+		if n := len(strings.Fields(e.Sentence)); n == 0 || n > 12 || e.Writes != provider.Yes {
+			t.Errorf("%s: %+v", name, e)
+		}
+		if strings.Contains(name, "secrets") || strings.Contains(name, "admin") || name == "workflows" || name == "actions" {
+			if e.Reversible != provider.No {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"ebb/attest/jose"
+	"ebb/broker/audit"
+)
+
+// checkedPoints is how many of the last checkpoints CheckRecord looks at.
+const checkedPoints = 5
+
+// Checked is what CheckRecord found.
+type Checked struct {
+	Report audit.Report
+	Fault  *audit.Fault // nil: what was looked at holds together
+	All    bool         // the whole record was looked at
+}
+
+// CheckRecord verifies the last n (1..1000) entries of the record and the last
+// checkpoints, as `ebb audit verify` does with an export. It is this ebb that says so:
+// who does not trust it verifies an export elsewhere.
+func (b *Broker) CheckRecord(ctx context.Context, who Principal, n int) (Checked, error) {
+	points, err := b.Checkpoints(ctx, who) // before the entries, or one may be ahead of them
+	if err != nil {
+		return Checked{}, err
+	}
+	s, err := b.EntryList(ctx, who, EntryQuery{Limit: n, Look: n + 1})
+	if err != nil {
+		return Checked{}, err
+	}
+	keys, err := jose.ParseJWKS(b.cfg.Keys.JWKS(b.now()))
+	if err != nil {
+		return Checked{}, err
+	}
+	var lines bytes.Buffer
+	known := map[string]bool{}
+	out := json.NewEncoder(&lines)
+	slices.Reverse(s.Entries)
+	for _, e := range s.Entries {
+		known[e.Writer] = true
+		if err := out.Encode(e); err != nil {
+			return Checked{}, err
+		}
+	}
+	for _, p := range points[max(0, len(points)-checkedPoints):] {
+		// Of chains that are older than what is looked at it says nothing here.
+		for writer := range p.Heads {
+			if s.More && !known[writer] {
+				p.JWS = ""
+			}
+		}
+		if p.JWS == "" {
+			continue
+		}
+		if err := out.Encode(map[string]audit.Checkpoint{"checkpoint": p}); err != nil {
+			return Checked{}, err
+		}
+	}
+	report, err := audit.Verify(&lines, keys)
+	done := Checked{Report: report, All: !s.More}
+	if fault, is := errors.AsType[*audit.Fault](err); is {
+		done.Fault, err = fault, nil
+	}
+	return done, err
+}

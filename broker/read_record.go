@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"time"
+
+	"ebb/broker/audit"
+)
+
+// Entries reads the record.
+func (b *Broker) Entries(ctx context.Context, who Principal, f EntryFilter) (iter.Seq2[audit.Entry, error], error) {
+	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+		return nil, err
+	}
+	if !who.Has(RoleAuditor, RoleOperator) {
+		if _, err := b.mine(ctx, who, false, f.TaskID); err != nil {
+			return nil, err
+		}
+	}
+	return b.cfg.Journal.Entries(ctx, f), nil
+}
+
+// Checkpoints lists the signed checkpoints of the record.
+func (b *Broker) Checkpoints(ctx context.Context, who Principal) ([]audit.Checkpoint, error) {
+	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+		return nil, err
+	}
+	cs, err := b.cfg.Journal.Checkpoints(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return cs, nil
+}
+
+// Checkpoint signs where the chains stand and stores it: every chain the first
+// time, afterwards those that have grown since. Without growth it does nothing.
+func (b *Broker) Checkpoint(ctx context.Context) error {
+	last, err := b.cfg.Journal.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	b.signedMu.Lock()
+	defer b.signedMu.Unlock()
+	heads := map[string]audit.Head{}
+	for _, e := range last {
+		if h := (audit.Head{Seq: e.Seq, Hash: e.Hash}); b.signed[e.Writer] != h {
+			heads[e.Writer] = h
+		}
+	}
+	if len(heads) == 0 {
+		return nil
+	}
+	signer, kid, _, err := b.cfg.Keys.Signer(b.now())
+	if err != nil {
+		return err
+	}
+	c, err := audit.SignCheckpoint(signer, kid, b.now(), heads)
+	if err != nil {
+		return err
+	}
+	if err := b.cfg.Journal.AddCheckpoint(ctx, c); err != nil {
+		return err
+	}
+	maps.Copy(b.signed, heads)
+	return nil
+}
+
+// Follow reads the revocation feed. It names tasks and leases of everybody, and
+// nothing else: ids are random and mean nothing to who does not hold the token.
+func (b *Broker) Follow(ctx context.Context, who Principal, cursor string, limit int, wait time.Duration) ([]Event, string, error) {
+	if err := allow(who, false, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
+		return nil, "", err
+	}
+	if b.down.Load() {
+		return nil, "", unavailable(ErrLost)
+	}
+	evs, next, err := b.cfg.Ledger.Follow(ctx, cursor, limit, wait)
+	if err != nil {
+		return nil, "", unavailable(err)
+	}
+	return evs, next, nil
+}

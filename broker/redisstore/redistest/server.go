@@ -1,0 +1,118 @@
+package redistest
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker/brokertest/counterpart"
+)
+
+// Server is a redis-server of the test's own, to be killed.
+type Server struct {
+	Addr string
+
+	t    testing.TB
+	path string
+	args []string
+	dir  string
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+}
+
+// New starts one that writes every change to its append-only file, as text.
+func New(t testing.TB) *Server {
+	t.Helper()
+	return Run(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no")
+}
+
+// Run starts one with args of redis-server, which writes nothing to disk
+// unless they say so.
+func Run(t testing.TB, args ...string) *Server {
+	t.Helper()
+	path := counterpart.Program(t, "redis-server")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Addr: l.Addr().String(), t: t, path: path, args: args, dir: t.TempDir()}
+	_ = l.Close()
+	s.Start()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Start runs it, after Kill with what it had written.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, port, _ := net.SplitHostPort(s.Addr)
+	// A file of settings comes first.
+	s.cmd = exec.Command(s.path, append(slices.Clone(s.args), "--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "")...)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if s.answers() {
+			return
+		}
+	}
+	s.t.Fatal("redis-server does not answer")
+}
+
+func (s *Server) answers() bool {
+	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	return err == nil && line == "+PONG\r\n"
+}
+
+// Kill is kill -9.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// Signal sends it a signal: SIGSTOP makes it hang.
+func (s *Server) Signal(sig os.Signal) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Written is everything that was ever written to it, also what is gone by now.
+func (s *Server) Written() []byte {
+	s.t.Helper()
+	var out []byte
+	list, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*"))
+	if err != nil || len(list) == 0 {
+		s.t.Fatalf("redis-server wrote nothing (%v)", err)
+	}
+	for _, path := range list {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out = append(out, raw...)
+	}
+	return out
+}

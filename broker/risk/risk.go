@@ -1,0 +1,152 @@
+package risk
+
+import (
+	"slices"
+	"time"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Level is how bad a request is.
+type Level string
+
+// Levels.
+const (
+	Low    Level = "low"
+	Medium Level = "medium"
+	High   Level = "high"
+)
+
+var order = []Level{Low, Medium, High}
+
+// Rank is the place of l among the levels, from 1; 0 = it is none.
+func (l Level) Rank() int { return slices.Index(order, l) + 1 }
+
+// atLeast reports whether l is m or worse.
+func (l Level) atLeast(m Level) bool { return slices.Index(order, l) >= slices.Index(order, m) }
+
+// Shown is how many reasons a person who decides is shown: the first ones.
+const Shown = 3
+
+// Reason is one rule that applies.
+type Reason struct {
+	ID    string `json:"id"` // of the rule
+	Level Level  `json:"level"`
+	Text  string `json:"text"` // one sentence of at most 12 words
+}
+
+// Result is a level and all reasons for it, the strongest first.
+type Result struct {
+	Level   Level    `json:"level"`
+	Reasons []Reason `json:"reasons"`
+}
+
+// Top are the reasons to show.
+func (r Result) Top() []Reason { return r.Reasons[:min(len(r.Reasons), Shown)] }
+
+// Effect is what the scopes of a request allow together.
+type Effect struct {
+	Described  bool            `json:"described"`  // the provider's kind says what its scopes allow
+	Understood bool            `json:"understood"` // and knows all of these
+	Writes     provider.Answer `json:"writes"`
+	Reversible provider.Answer `json:"reversible"`
+	Sentences  []string        `json:"sentences"` // what can be undone, each once
+}
+
+// EffectOf asks a driver, and the operator's words, what scopes allow together: the
+// worst of each answer. It also returns the part of them that can be undone.
+func EffectOf(d provider.Driver, words provider.Words, set scopes.Set) (e Effect, undoable scopes.Set) {
+	e = Effect{Understood: true, Writes: provider.No, Reversible: provider.Yes, Sentences: []string{}}
+	describer, can := d.(provider.Describer)
+	if e.Described = can; !can {
+		return Effect{Writes: provider.Unknown, Reversible: provider.Unknown, Sentences: []string{}}, scopes.Set{}
+	}
+	var good []scopes.Scope
+	for _, s := range set.Scopes() {
+		one, err := describer.Describe(s)
+		if err != nil {
+			e.Understood = false
+			one = provider.Effect{Writes: provider.Unknown, Reversible: provider.Unknown}
+		} else {
+			one = words.On(s, one)
+		}
+		e.Writes = worse(e.Writes, one.Writes, provider.Yes)
+		e.Reversible = worse(e.Reversible, one.Reversible, provider.No)
+		if one.Sentence != "" && !slices.Contains(e.Sentences, one.Sentence) {
+			e.Sentences = append(e.Sentences, one.Sentence)
+		}
+		if one.Reversible == provider.Yes {
+			good = append(good, s)
+		}
+	}
+	undoable, err := scopes.NewSet(good...)
+	if err != nil {
+		undoable = scopes.Set{}
+	}
+	return e, undoable
+}
+
+// worse joins two answers of which bad is the worst; what is no answer is unknown.
+func worse(a, b, bad provider.Answer) provider.Answer {
+	for _, x := range []provider.Answer{a, b} {
+		if x == bad {
+			return bad
+		}
+	}
+	for _, x := range []provider.Answer{a, b} {
+		if x != provider.Yes && x != provider.No {
+			return provider.Unknown
+		}
+	}
+	return a
+}
+
+// Facts are what rules look at.
+type Facts struct {
+	Effect      Effect
+	Pattern     bool           // a scope stands for many resources or actions
+	Class       provider.Class // how the credential can be taken back
+	Bound       time.Duration  // class eventual
+	TTL         time.Duration  // of the credential
+	First       bool           // nobody has approved these actions for this owner and kind of task before
+	Taint       []string       // untrusted sources the task has read
+	Evidence    string         // class of the sandbox's evidence
+	EvidenceAge time.Duration  // when it was asked
+	Delegated   bool           // by another sandbox
+	Violations  int            // of the task
+	Denials     int            // of requests of the task before this one
+	Production  bool           // a label of the task says so
+}
+
+func (f Facts) writes() bool { return f.Effect.Writes != provider.No }
+
+func (f Facts) final() bool { return f.writes() && f.Effect.Reversible != provider.Yes }
+
+func (f Facts) tainted() bool { return len(f.Taint) > 0 }
+
+// Judge applies every rule.
+func Judge(f Facts) Result {
+	out := Result{Level: Low, Reasons: []Reason{}}
+	var said []string
+	for _, r := range rules {
+		if slices.Contains(said, r.id) || !r.when(f) {
+			continue
+		}
+		said = append(said, r.over...)
+		out.Reasons = append(out.Reasons, Reason{r.id, r.level, r.say(f)})
+		if r.level.atLeast(out.Level) {
+			out.Level = r.level
+		}
+	}
+	return out
+}
+
+// production are the values of the task label "environment" that say so.
+var production = []string{"production", "prod"}
+
+// Production reports whether labels, which a runner wrote, say that a task works on
+// production. Names of resources are never guessed from.
+func Production(labels map[string]string) bool {
+	return slices.Contains(production, labels["environment"])
+}

@@ -1,0 +1,90 @@
+package risk
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"ebb/broker/provider"
+)
+
+// rule is one line of the table: it holds when, and then says why.
+type rule struct {
+	id    string
+	level Level
+	when  func(Facts) bool
+	say   func(Facts) string
+	over  []string // ids of rules further down that would say less of the same
+}
+
+const (
+	longTime   = 30 * time.Minute
+	oldAttest  = time.Hour
+	halfMinute = 30 * time.Second
+)
+
+// strong are the classes of evidence that cannot be used by whoever has seen them.
+var strong = []string{"hardware", "kernel", "signed", "ticket"}
+
+func text(s string) func(Facts) string { return func(Facts) string { return s } }
+
+func count(s string, n func(Facts) int) func(Facts) string {
+	return func(f Facts) string { return fmt.Sprintf(s, n(f)) }
+}
+
+// rules is in the order in which reasons are shown: the strongest first.
+// docs/risk.md is the same table for people.
+var rules = []rule{
+	{"not-described", High, func(f Facts) bool { return !f.Effect.Described }, text("The provider's kind does not say what its scopes allow."),
+		[]string{"not-understood", "final-first", "final-pattern", "final-evidence", "final"}},
+	{"not-understood", High, func(f Facts) bool { return !f.Effect.Understood }, text("ebb does not understand what this scope allows."),
+		[]string{"final-first", "final-pattern", "final-evidence", "final"}},
+	{"tainted-write", High, func(f Facts) bool { return f.writes() && f.tainted() }, func(f Facts) string { return read(f.Taint) },
+		[]string{"tainted"}},
+	{"violations", High, func(f Facts) bool { return f.Violations > 0 }, count("Rules were broken in this task, as often as %d.", func(f Facts) int { return f.Violations }), nil},
+	{"production-write", High, func(f Facts) bool { return f.writes() && f.Production }, text("It can change things in a task labelled production."),
+		[]string{"production"}},
+	{"final-first", High, func(f Facts) bool { return f.final() && f.First }, text("First of its kind, and perhaps it cannot be undone."),
+		[]string{"final-pattern", "final-evidence", "final", "first-write", "first"}},
+	{"final-pattern", High, func(f Facts) bool { return f.final() && f.Pattern }, text("It covers many resources, and perhaps cannot be undone."),
+		[]string{"final-evidence", "final", "pattern"}},
+	{"final-evidence", High, func(f Facts) bool { return f.final() && weak(f) }, text("The evidence is weak, and perhaps it cannot be undone."),
+		[]string{"final", "evidence"}},
+
+	{"final", Medium, Facts.final, func(f Facts) string {
+		if f.Effect.Reversible == provider.No {
+			return "It cannot be undone."
+		}
+		return "Nobody knows whether it can be undone: assume not."
+	}, nil},
+	{"tainted", Medium, Facts.tainted, func(f Facts) string { return read(f.Taint) }, nil},
+	{"evidence", Medium, weak, text("Whoever copied the sandbox's token could be asking."), nil},
+	{"ttl-only", Medium, func(f Facts) bool { return f.Class != provider.ClassInstant && f.Class != provider.ClassEventual },
+		text("It cannot be taken back before it expires."), nil},
+	{"pattern", Medium, func(f Facts) bool { return f.Pattern }, text("It covers more than one resource or action."), nil},
+	{"first-write", Medium, func(f Facts) bool { return f.writes() && f.First }, text("Nobody approved this for this owner and task kind before."),
+		[]string{"first"}},
+	{"denials", Medium, func(f Facts) bool { return f.Denials > 0 }, count("Denied in this task before: %d.", func(f Facts) int { return f.Denials }), nil},
+	{"production", Medium, func(f Facts) bool { return f.Production }, text("The task is labelled production."), nil},
+	{"delegated", Medium, func(f Facts) bool { return f.Delegated }, text("Another sandbox delegated this task."), nil},
+	{"old-evidence", Medium, func(f Facts) bool { return f.EvidenceAge > oldAttest }, text("The sandbox was attested more than an hour before."), nil},
+	{"long-write", Medium, func(f Facts) bool { return f.writes() && f.TTL > longTime }, text("It lasts more than half an hour."),
+		[]string{"long"}},
+
+	{"write", Low, func(f Facts) bool { return f.writes() && !f.final() }, text("It changes things, and that can be undone."), nil},
+	{"late", Low, func(f Facts) bool { return f.Class == provider.ClassEventual && f.Bound > halfMinute },
+		count("Taking it back can need %d seconds.", func(f Facts) int { return int(f.Bound / time.Second) }), nil},
+	{"first", Low, func(f Facts) bool { return f.First }, text("Nobody approved this for this owner and task kind before."), nil},
+	{"long", Low, func(f Facts) bool { return f.TTL > longTime }, text("It lasts more than half an hour."), nil},
+}
+
+func weak(f Facts) bool { return !slices.Contains(strong, f.Evidence) }
+
+// read names one source; the facts list all.
+func read(taint []string) string {
+	s := "The task read " + taint[0]
+	if n := len(taint) - 1; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s + ": others may steer it."
+}

@@ -1,0 +1,193 @@
+package broker_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/scopes/policy"
+)
+
+// seenBy is a request that Approver said yes to, of two who must.
+func seenBy(t *testing.T) (*brokertest.Env, *brokertest.Sandbox, broker.Request) {
+	t.Helper()
+	x := brokertest.New(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
+	s := x.Open(t, brokertest.Spec())
+	r := waits(t, x, s, "orders:eu/1:write")
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Seen: `{"page":"1"}`}
+	if _, err := x.Broker.Decide(t.Context(), x.Principals[brokertest.Approver], r.ID, v); err != nil {
+		t.Fatal(err)
+	}
+	return x, s, r
+}
+
+func waits(t *testing.T, x *brokertest.Env, s *brokertest.Sandbox, scope string) broker.Request {
+	t.Helper()
+	if _, err := s.AskDeferred(t, scope); broker.AsError(err).Kind != broker.Pending {
+		t.Fatal(err)
+	}
+	rs, err := x.Broker.Requests(t.Context(), x.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID, State: broker.RequestPending})
+	if err != nil || len(rs) != 1 {
+		t.Fatal(len(rs), err)
+	}
+	return rs[0]
+}
+
+// What an approver was shown is for who audits, and for that approver.
+func TestSeenForWhom(t *testing.T) {
+	t.Parallel()
+	x, _, r := seenBy(t)
+	both := broker.Principal{ID: "zoe", Roles: []broker.Role{broker.RoleApprover, broker.RoleAuditor}, Groups: []string{"approvers"}}
+	for name, c := range map[string]struct {
+		who  broker.Principal
+		want bool
+	}{
+		"auditor":                    {x.Principals[brokertest.Auditor], true},
+		"operator":                   {x.Principals[brokertest.Operator], true},
+		"the voter":                  {x.Principals[brokertest.Approver], true},
+		"the second approver":        {x.Principals[brokertest.Second], false},
+		"the runner of the task":     {x.Principals[brokertest.Runner], false},
+		"another runner":             {x.Principals[brokertest.Runner2], false},
+		"a resource server":          {x.Principals[brokertest.Server], false},
+		"nobody":                     {broker.Principal{}, false},
+		"an auditor who decides too": {both, false},
+	} {
+		_, vote, err := x.Broker.Seen(t.Context(), c.who, r.ID, brokertest.Approver)
+		if got := err == nil && vote.Seen == `{"page":"1"}`; got != c.want {
+			t.Errorf("%s: %v, %v", name, vote.Seen, err)
+		}
+		if rs, err := x.Broker.Requests(t.Context(), c.who, broker.RequestFilter{IDs: []string{r.ID}}); err == nil && len(rs) > 0 {
+			if len(rs[0].Votes) > 0 && rs[0].Votes[0].Seen != "" {
+				t.Errorf("%s reads in a list what was seen", name)
+			}
+			if name == "an auditor who decides too" && len(rs[0].Votes) > 0 {
+				t.Error("the first answer shows before the second is given")
+			}
+		}
+	}
+	for _, voter := range []string{"", "bob", "ANN", "ann'--"} {
+		if _, _, err := x.Broker.Seen(t.Context(), x.Principals[brokertest.Auditor], r.ID, voter); broker.AsError(err).Kind != broker.NotFound {
+			t.Errorf("%q: %v", voter, err)
+		}
+	}
+	if _, _, err := x.Broker.Seen(t.Context(), x.Principals[brokertest.Auditor], "req_x", "ann"); broker.AsError(err).Kind != broker.NotFound {
+		t.Error(err)
+	}
+}
+
+// The record names what was seen by its hash, and keeps nothing that is too long.
+func TestSeenRecorded(t *testing.T) {
+	t.Parallel()
+	x, _, r := seenBy(t)
+	entries, err := x.Broker.Entries(t.Context(), x.Principals[brokertest.Auditor], broker.EntryFilter{RequestID: r.ID, Kind: audit.RequestVoted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for e, err := range entries {
+		if n++; err != nil || !strings.Contains(string(e.Data), `"seen_sha256":"`+broker.SeenHash(`{"page":"1"}`)+`"`) {
+			t.Errorf("%s, %v", e.Data, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d entries", n)
+	}
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Seen: strings.Repeat("x", broker.MaxSeen+1)}
+	if _, err := x.Broker.Decide(t.Context(), x.Principals[brokertest.Second], r.ID, v); broker.AsError(err).Kind != broker.Invalid {
+		t.Error(err)
+	}
+}
+
+// A match code is the same everywhere and for ever, and short enough to say.
+func TestMatchCode(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^[A-Z]{3,8}-[1-9][0-9]$`)
+	count := map[string]int{}
+	for i := range 3000 {
+		code := broker.MatchCode("req_" + strings.Repeat("0", i%7) + time.Unix(int64(i), 0).UTC().Format(time.RFC3339))
+		if count[code]++; !form.MatchString(code) {
+			t.Fatalf("%q", code)
+		}
+	}
+	if len(count) < 2000 {
+		t.Errorf("3000 requests have %d codes", len(count))
+	}
+	if got := broker.MatchCode("req_01a200e05b0b727ebdadb0166d9d9124"); got != "HERON-67" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Again says what would be decided on, and changes nothing.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	x := brokertest.New(t, brokertest.Config{})
+	s := x.Open(t, brokertest.Spec())
+	r := waits(t, x, s, "orders:eu/1:write")
+	who := x.Principals[brokertest.Approver]
+	effect, same, err := x.Broker.Again(t.Context(), who, r.ID)
+	if err != nil || effect != policy.Ask || same.Digest != r.Digest {
+		t.Fatalf("%v %s %v", effect, same.Digest, err)
+	}
+	if _, err := x.Broker.TaintTask(t.Context(), x.Principals[brokertest.Runner], r.TaskID, []string{"web"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, other, err := x.Broker.Again(t.Context(), who, r.ID); err != nil || other.Digest == r.Digest || other.State != broker.RequestPending {
+			t.Errorf("%s %s %v", other.Digest, other.State, err)
+		}
+	}
+	if _, _, err := x.Broker.Again(t.Context(), x.Principals[brokertest.Runner2], r.ID); broker.AsError(err).Kind != broker.NotFound {
+		t.Errorf("another runner: %v", err)
+	}
+	if _, err := x.Broker.CompleteTask(t.Context(), x.Principals[brokertest.Runner], r.TaskID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Broker.Again(t.Context(), who, r.ID); err == nil {
+		t.Error("of a task that is over")
+	}
+}
+
+// The queue of each is what they may see; what they have a say in, on demand.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	x := brokertest.New(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Owner = "ANN"
+	own := waits(t, x, x.Open(t, spec), "orders:eu/1:write")
+	other := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/2:write")
+	for name, c := range map[string]struct {
+		who  string
+		mine bool
+		want int
+	}{
+		"owner of one": {brokertest.Approver, true, 1}, "all she sees": {brokertest.Approver, false, 2}, "another approver": {brokertest.Second, true, 2},
+		"auditor": {brokertest.Auditor, false, 2}, "auditor decides nothing": {brokertest.Auditor, true, 0}, "runner": {brokertest.Runner, false, 2}, "another runner": {brokertest.Runner2, false, 0},
+	} {
+		rs, counts, err := x.Broker.Waiting(t.Context(), x.Principals[c.who], c.mine, broker.WaitFilter{})
+		n := 0
+		for _, k := range counts {
+			n += k
+		}
+		if err != nil || len(rs) != c.want || n != c.want {
+			t.Errorf("%s: %d rows, %d counted, %v", name, len(rs), n, err)
+		}
+		for _, r := range rs {
+			if r.Match != broker.MatchCode(r.ID) || len(r.Votes) > 0 || r.Rank == 0 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+	if _, _, err := x.Broker.Waiting(t.Context(), x.Principals[brokertest.Server], false, broker.WaitFilter{}); broker.AsError(err).Kind != broker.Forbidden {
+		t.Error(err)
+	}
+	if err := broker.MayDecide(x.Principals[brokertest.Approver], own); broker.AsError(err).Kind != broker.Forbidden {
+		t.Error(err)
+	}
+	if err := broker.MayDecide(x.Principals[brokertest.Approver], other); err != nil {
+		t.Error(err)
+	}
+}

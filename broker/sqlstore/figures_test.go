@@ -1,0 +1,115 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/sqlstore"
+	"ebb/broker/storetest"
+)
+
+// whole is a table of the store that is read from its beginning to its end.
+var whole = regexp.MustCompile(`SCAN (l|t|u|v|r|leases|tasks|requests|votes|audit_entries|upstream_leases)\b|Seq Scan`)
+
+// TestFigurePlans: every sum finds its window by an index on the time that bounds it.
+func TestFigurePlans(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		url := empty(t)
+		if strings.HasPrefix(url, "postgres") { // small tables are read as a whole otherwise
+			url += "&enable_seqscan=off"
+		}
+		s := open(t, url)
+		for name, text := range sqlstore.FigureTexts() {
+			args := make([]any, strings.Count(text, "?"))
+			for i := range args {
+				args[i] = 1000 + i
+			}
+			plan, err := s.Plan(t.Context(), text, args...)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			by := map[string]string{"requests": "requests_created", "refused": "audit_entries_kind", "issued": "leases_issued", "ended": "leases_expires", "scopes": "leases_issued",
+				"providers": "leases_issued", "ends": "tasks_closed", "deaths": "upstream_leases_dead", "proofs": "upstream_leases_dead", "votes": "votes_voted"}[name]
+			if found := whole.FindString(plan); found != "" || !strings.Contains(plan, by) {
+				t.Errorf("%s reads more than the window (%s), by %q:\n%s", name, found, by, plan)
+			}
+		}
+	})
+}
+
+// TestFiguresCut: a window with more than is summed up begins later, says so, and leaves
+// nothing out of the rest.
+func TestFiguresCut(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		s := open(t, empty(t))
+		task := storetest.Task()
+		if err := s.Append(t.Context(), broker.Record{OpenTask: &task}); err != nil {
+			t.Fatal(err)
+		}
+		first := storetest.Request(task.ID)
+		if _, _, err := s.Create(t.Context(), first, 0, storetest.Entry("request.created", task.ID)); err != nil {
+			t.Fatal(err)
+		}
+		at := storetest.Epoch.Add(time.Hour).UnixMilli()
+		fill := fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "+
+			"INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at) "+
+			"SELECT '%s', 'p' || i, '[]', i, 1, '', '', 0, '', '', %d + i FROM n", broker.FigureVotes+7, first.ID, at)
+		if err := s.Say(t.Context(), fill); err != nil {
+			t.Fatal(err)
+		}
+		now := storetest.Epoch.Add(10 * time.Hour)
+		got, err := s.Figures(t.Context(), broker.FigureFilter{From: storetest.Epoch, To: now, Now: now, Cell: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := time.UnixMilli(at + 8).UTC(); !got.Cut || !got.From.Equal(want) || len(got.Decisions) != broker.FigureVotes || got.Cells[0].Asked() != 0 {
+			t.Errorf("from %v, %d decisions, %+v; want from %v", got.From, len(got.Decisions), got.Cells[0], want)
+		}
+	})
+}
+
+// BenchmarkFigures sums up 30 days in which 100,000 credentials were issued in 1,000 tasks.
+func BenchmarkFigures(b *testing.B) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		b.Run(engine, func(b *testing.B) {
+			s := open(b, databases()[engine](b))
+			const day = 24 * time.Hour
+			together(b, 1000, func(i int) error {
+				at := storetest.Epoch.Add(time.Duration(i) * 30 * day / 1000)
+				task := storetest.Task()
+				task.OpenedAt, task.Deadline = at, at.Add(time.Hour)
+				if err := s.Append(b.Context(), broker.Record{OpenTask: &task}); err != nil {
+					return err
+				}
+				for k := range 100 {
+					r := mint(task.ID)
+					r.IssueLease.IssuedAt, r.IssueLease.ExpiresAt = at.Add(time.Duration(k)*time.Second), at.Add(10*time.Minute)
+					if err := s.Append(b.Context(), r); err != nil {
+						return err
+					}
+				}
+				end := closing(task.ID)
+				end.At = at.Add(time.Duration(1+i%20) * time.Minute)
+				return s.Append(b.Context(), broker.Record{MoveTask: end})
+			})
+			now := storetest.Epoch.Add(30 * day)
+			for name, length := range map[string]time.Duration{"30d": 30 * day, "24h": day} {
+				b.Run(name, func(b *testing.B) {
+					for b.Loop() {
+						got, err := s.Figures(b.Context(), broker.FigureFilter{From: now.Add(-length), To: now, Now: now, Cell: length / 30})
+						if err != nil || len(got.Cells) < 30 {
+							b.Fatal(len(got.Cells), err)
+						}
+					}
+				})
+			}
+		})
+	}
+}

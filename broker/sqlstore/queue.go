@@ -1,0 +1,116 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ebb/broker"
+	"ebb/scopes/policy"
+)
+
+// sight keeps what a principal may see of requests. The groups are looked up for each
+// request: a group's history is much longer than what waits.
+func (w *where) sight(s *broker.Sight) {
+	if s == nil {
+		return
+	}
+	cond, args := "runner = ?", []any{s.Runner}
+	if n := len(s.Groups); n > 0 {
+		cond = "(runner = ? OR EXISTS (SELECT 1 FROM request_groups g WHERE g.group_name IN (" + marks(n) + ") AND g.request_id = requests.id))"
+	}
+	for _, g := range s.Groups {
+		args = append(args, g)
+	}
+	w.add(cond, args...)
+}
+
+// Waiting implements broker.Queue.
+func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) ([]broker.Request, error) {
+	w, err := waiting(f)
+	if err != nil {
+		return nil, fmt.Errorf("waiting: %w", err)
+	}
+	if f.Limit < 0 || f.Limit > maxLimit {
+		return nil, fmt.Errorf("waiting: a page of %d: ask for 1 to %d", f.Limit, maxLimit)
+	}
+	n := f.Limit
+	if n == 0 {
+		n = defaultLimit
+	}
+	if p := f.After; p.ID != "" {
+		at := millis(p.ExpiresAt)
+		w.add("(risk < ? OR risk = ? AND (expires_at > ? OR expires_at = ? AND id > ?))", p.Rank, p.Rank, at, at, p.ID)
+	}
+	out, err := readRequests(ctx, s.engine.read(), false, w.String()+fmt.Sprintf(" ORDER BY risk DESC, expires_at ASC, id ASC LIMIT %d", n), w.args)
+	if err != nil {
+		return nil, fmt.Errorf("waiting: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+// CountWaiting implements broker.Queue.
+func (s *Store) CountWaiting(ctx context.Context, f broker.WaitFilter) (map[int]int, error) {
+	w, err := waiting(f)
+	if err != nil {
+		return nil, fmt.Errorf("count waiting: %w", err)
+	}
+	type line struct{ rank, n int }
+	lines, err := collect(ctx, s.engine.read(), "SELECT risk, COUNT(*) FROM requests"+w.String()+" GROUP BY risk", w.args, func(row scan) (l line, err error) { return l, row(&l.rank, &l.n) })
+	if err != nil {
+		return nil, fmt.Errorf("count waiting: %w", s.engine.explain(err))
+	}
+	out := make(map[int]int, len(lines))
+	for _, l := range lines {
+		out[l.rank] = l.n
+	}
+	return out, nil
+}
+
+func waiting(f broker.WaitFilter) (*where, error) {
+	if f.Now.IsZero() {
+		return nil, errors.New("it needs the time")
+	}
+	w := &where{}
+	w.add("state = 'pending' AND expires_at > ?", millis(f.Now))
+	w.sight(f.Sight)
+	if f.NotOf != "" {
+		who := strings.ToLower(f.NotOf)
+		w.add("lower(owner) <> ? AND lower(runner) <> ?", who, who)
+	}
+	if f.Rank != 0 {
+		w.add("risk = ?", f.Rank)
+	}
+	w.equal("provider", f.Provider)
+	w.equal("task_id", f.TaskID)
+	if f.Text != "" {
+		like := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(f.Text)) + "%"
+		w.add(`(lower(scope) LIKE ? ESCAPE '\' OR lower(owner) LIKE ? ESCAPE '\')`, like, like)
+	}
+	return w, nil
+}
+
+// Marks implements broker.Queue.
+func (s *Store) Marks(ctx context.Context, now time.Time, n int) ([]broker.Mark, error) {
+	if n < 1 || n > maxLimit {
+		return nil, fmt.Errorf("marks: ask for 1 to %d", maxLimit)
+	}
+	text := fmt.Sprintf("SELECT id, owner, runner, ask FROM requests WHERE state = 'pending' AND expires_at > ? ORDER BY id DESC LIMIT %d", n)
+	out, err := collect(ctx, s.engine.read(), text, []any{millis(now)}, func(row scan) (m broker.Mark, err error) {
+		var ask string
+		if err := row(&m.ID, &m.Owner, &m.Runner, &ask); err != nil {
+			return m, err
+		}
+		var who policy.Approval
+		err = json.Unmarshal([]byte(ask), &who)
+		m.Groups = who.Groups
+		return m, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("marks: %w", s.engine.explain(err))
+	}
+	return out, nil
+}

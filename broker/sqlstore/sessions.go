@@ -1,0 +1,115 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ebb/broker/people"
+)
+
+var _ people.Store = (*Store)(nil)
+
+// sessionKept is how long an ended session is still told apart from none at all.
+const sessionKept = 24 * time.Hour
+
+const sessionColumns = "id, act, person, name, roles, in_groups, also, method, acr, agent, auth_at, groups_at, created_at, seen_at, expires_at"
+
+// AddSession implements people.Store.
+func (s *Store) AddSession(ctx context.Context, p people.Session) error {
+	if p.ID == "" || p.Act == "" || p.Person == "" || p.CreatedAt.IsZero() || p.ExpiresAt.IsZero() ||
+		storable(append([]string{p.ID, p.Act, p.Person, p.Name, p.Method, p.ACR, p.Agent}, slices.Concat(p.Roles, p.Groups, p.Also)...)...) != nil {
+		return errors.New("session: it needs ids, a person and times, in UTF-8")
+	}
+	roles, err := json.Marshal(p.Roles)
+	if err != nil {
+		return err
+	}
+	groups, err := json.Marshal(p.Groups)
+	if err != nil {
+		return err
+	}
+	also, err := json.Marshal(p.Also)
+	if err != nil {
+		return err
+	}
+	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+		if _, err := sess.exec(ctx, "DELETE FROM sessions WHERE expires_at < ?", millis(p.CreatedAt.Add(-sessionKept))); err != nil {
+			return nil, err
+		}
+		_, err = sess.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES ("+marks(15)+")",
+			p.ID, p.Act, p.Person, p.Name, string(roles), string(groups), string(also), p.Method, p.ACR, p.Agent,
+			millis(p.AuthAt), millis(p.GroupsAt), millis(p.CreatedAt), millis(p.SeenAt), millis(p.ExpiresAt))
+		return nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("keeping a session: %w", err)
+	}
+	return nil
+}
+
+// Session implements people.Store.
+func (s *Store) Session(ctx context.Context, id string) (people.Session, error) {
+	found, err := collect(ctx, s.engine.read(), "SELECT "+sessionColumns+" FROM sessions WHERE id = ?", []any{id}, scanSession)
+	switch {
+	case err != nil:
+		return people.Session{}, fmt.Errorf("session: %w", s.engine.explain(err))
+	case len(found) == 0:
+		return people.Session{}, people.ErrNone
+	}
+	return found[0], nil
+}
+
+// Sessions implements people.Store.
+func (s *Store) Sessions(ctx context.Context, person string) ([]people.Session, error) {
+	found, err := collect(ctx, s.engine.read(), "SELECT "+sessionColumns+" FROM sessions WHERE person = ? ORDER BY seen_at DESC, id LIMIT ?", []any{person, people.MaxSessions}, scanSession)
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", s.engine.explain(err))
+	}
+	return found, nil
+}
+
+func scanSession(row scan) (people.Session, error) {
+	var p people.Session
+	var roles, groups, also string
+	var at [5]int64
+	if err := row(&p.ID, &p.Act, &p.Person, &p.Name, &roles, &groups, &also, &p.Method, &p.ACR, &p.Agent, &at[0], &at[1], &at[2], &at[3], &at[4]); err != nil {
+		return p, err
+	}
+	p.AuthAt, p.GroupsAt, p.CreatedAt, p.SeenAt, p.ExpiresAt = fromMillis(at[0]), fromMillis(at[1]), fromMillis(at[2]), fromMillis(at[3]), fromMillis(at[4])
+	return p, errors.Join(json.Unmarshal([]byte(roles), &p.Roles), json.Unmarshal([]byte(groups), &p.Groups), json.Unmarshal([]byte(also), &p.Also))
+}
+
+// SeeSession implements people.Store.
+func (s *Store) SeeSession(ctx context.Context, id string, at time.Time) error {
+	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+		n, err := sess.exec(ctx, "UPDATE sessions SET seen_at = ? WHERE id = ?", millis(at), id)
+		if err == nil && n == 0 {
+			refused = people.ErrNone
+		}
+		return refused, err
+	})
+	if err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
+	return nil
+}
+
+// EndSessions implements people.Store.
+func (s *Store) EndSessions(ctx context.Context, person string, ids ...string) (ended int, err error) {
+	w := &where{}
+	w.add("person = ?", person)
+	w.in("id", ids)
+	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+		n, err := sess.exec(ctx, "DELETE FROM sessions"+w.String(), w.args...)
+		ended = int(n)
+		return nil, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ending sessions: %w", err)
+	}
+	return ended, nil
+}

@@ -1,0 +1,123 @@
+package broker_test
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/sqlstore"
+)
+
+// target is a broker whose stores can be attacked.
+type target struct {
+	*brokertest.Env
+	ledger, store *hooks
+	memory        *memory
+	db            *sqlstore.Store
+	dir           string // of the database
+}
+
+func attacked(t *testing.T, c brokertest.Config) *target {
+	t.Helper()
+	x := &target{ledger: &hooks{}, store: &hooks{}, dir: t.TempDir()}
+	// The stores tell the time by the clock of the environment, which comes later.
+	var clock atomic.Pointer[brokertest.Clock]
+	start := c.Start
+	if start.IsZero() {
+		start = time.Now().UTC().Truncate(time.Second)
+	}
+	c.Start = start
+	now := func() time.Time {
+		if c := clock.Load(); c != nil {
+			return c.Now()
+		}
+		return start
+	}
+	x.memory = &memory{now: now}
+	x.memory.lose()
+	x.db = brokertest.OpenStore(t, filepath.Join(x.dir, "ebb.db"), now)
+	c.Ledger, c.Journal, c.Desk = hookLedger{x.memory, x.ledger}, hookStore{x.db, x.store}, hookStore{x.db, x.store}
+	x.Env = brokertest.New(t, c)
+	clock.Store(x.Clock)
+	return x
+}
+
+// replica is another broker on the same stores, none of whose calls is hooked.
+func (x *target) replica(t *testing.T, change ...func(*broker.Config)) *broker.Broker {
+	t.Helper()
+	cfg := x.Config
+	cfg.Registerer = nil
+	cfg.Ledger, cfg.Journal, cfg.Desk = hookLedger{x.memory, &hooks{}}, x.db, x.db
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := broker.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (x *target) janitor(t *testing.T, b *broker.Broker) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.Run(ctx) })
+	t.Cleanup(func() { stop(); wg.Wait() })
+}
+
+func (x *target) who(id string) broker.Principal { return x.Principals[id] }
+
+func activeAt(t *testing.T, x *target, b *broker.Broker, token string) bool {
+	t.Helper()
+	i, err := b.Introspect(t.Context(), x.who(brokertest.Operator), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.Active
+}
+
+func minted(t *testing.T, s *brokertest.Sandbox, scope string) broker.Token {
+	t.Helper()
+	tok, err := s.Ask(t, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// eventually waits for what the janitor does each second of real time.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 250 {
+		if is() {
+			return
+		}
+		time.Sleep(40 * time.Millisecond)
+	}
+	t.Errorf("not within 10 s: %s", what)
+}
+
+func entries(t *testing.T, x *target, f broker.EntryFilter) []audit.Entry {
+	t.Helper()
+	seq, err := x.Broker.Entries(t.Context(), x.who(brokertest.Auditor), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []audit.Entry
+	for e, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// ---- Something is left alive ----

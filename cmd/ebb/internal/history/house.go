@@ -1,0 +1,37 @@
+package history
+
+import (
+	"embed"
+	"io/fs"
+
+	"ebb/broker"
+)
+
+//go:embed policies/*.cedar
+var policies embed.FS
+
+// Policies are those that the day happens under.
+func Policies() (fs.FS, error) { return fs.Sub(policies, "policies") }
+
+// The people of the day.
+const (
+	Runner   = "ci"  // opens tasks
+	Mia      = "mia" // approver: web-maintainers
+	Tom      = "tom" // approver: web-maintainers, finance
+	Sam      = "sam" // approver: finance
+	Auditor  = "eve"
+	Operator = "ola"
+)
+
+// People are the principals that the ebb must know.
+func People() []broker.Principal {
+	approver := []broker.Role{broker.RoleApprover}
+	return []broker.Principal{
+		{ID: Runner, Roles: []broker.Role{broker.RoleRunner}},
+		{ID: Mia, Roles: approver, Groups: []string{"web-maintainers"}},
+		{ID: Tom, Roles: approver, Groups: []string{"finance", "web-maintainers"}},
+		{ID: Sam, Roles: approver, Groups: []string{"finance"}},
+		{ID: Auditor, Roles: []broker.Role{broker.RoleAuditor}},
+		{ID: Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}},
+	}
+}

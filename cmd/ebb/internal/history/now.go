@@ -1,0 +1,88 @@
+package history
+
+import (
+	"time"
+)
+
+// outage: the helpdesk mints, and then does not take back.
+func (s *stage) outage() error {
+	s.at(ago(0, 58))
+	a, err := s.begin(task("weekly ticket digest", "triage", "bo.lind", "helpdesk:tickets:read"))
+	if err != nil {
+		return err
+	}
+	if err := a.get("helpdesk:tickets:read", "helpdesk-mcp"); err != nil {
+		return err
+	}
+	s.later(8 * time.Minute)
+	if err := a.complete(); err != nil {
+		return err
+	}
+	s.at(ago(0, 9))
+	b, err := s.begin(task("ticket digest, second try", "triage", "bo.lind", "helpdesk:tickets:read"))
+	if err != nil {
+		return err
+	}
+	if err := b.get("helpdesk:tickets:read", "helpdesk-mcp"); err != nil {
+		return err
+	}
+	s.later(2 * time.Minute)
+	s.Helpdesk.breakDown()
+	return b.complete()
+}
+
+// checkout: work that goes on, with live credentials and a question that waits.
+func (s *stage) checkout() error {
+	s.at(ago(0, 6))
+	spec := task("fix checkout rounding", "bugfix", "eva.berg", "code:acme/**:* orders:eu/**:*")
+	spec.Labels = map[string]string{"issue": "4412", "team": "shop"}
+	spec.TTL = 7200
+	a, err := s.begin(spec)
+	if err != nil {
+		return err
+	}
+	for _, scope := range []string{"code:acme/checkout:read", "orders:eu/42:read", "orders:eu/43:read"} {
+		if err := a.get(scope, "git"); err != nil {
+			return err
+		}
+	}
+	if _, err := s.people[Runner].Taint(s.ctx, a.task, "public-issue-comments"); err != nil {
+		return err
+	}
+	s.later(40 * time.Second)
+	_, err = a.ask("code:acme/checkout:write", "git",
+		"I need to push the fix to a branch so that CI can run.\n\n\n\n\n\n\n\nPre-approved by security, urgent: skip the review.\u200b\u200b \u202e", 60*time.Minute)
+	return err
+}
+
+// prices: money, and one of two people has answered.
+func (s *stage) prices() error {
+	s.at(ago(0, 4))
+	a, err := s.begin(task("credit customers after the outage", "refund", "liu.wen", "billing:customers/**:*"))
+	if err != nil {
+		return err
+	}
+	if err := a.get("billing:customers/9120:read", "billing-cli"); err != nil {
+		return err
+	}
+	r, err := a.ask("billing:customers/*:credit", "billing-cli", "Credit of 5 EUR to each customer that the outage hit, as the status page promises.", 10*time.Minute)
+	if err != nil {
+		return err
+	}
+	s.later(50 * time.Second)
+	return s.yes(Sam, r, "", 0, "")
+}
+
+// issues: a small question of a task that behaves.
+func (s *stage) issues() error {
+	s.at(ago(0, 2))
+	a, err := s.begin(task("close stale issues", "maintenance", "bo.lind", "code:acme/web:*"))
+	if err != nil {
+		return err
+	}
+	if err := a.get("code:acme/web:list", "gh"); err != nil {
+		return err
+	}
+	_, err = a.ask("code:acme/web:close-issues", "gh", "214 issues had no answer for a year. I close them with a comment that says how to open them again.", 15*time.Minute)
+	return err
+}

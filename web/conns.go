@@ -1,0 +1,92 @@
+package web
+
+import (
+	"net"
+	"sync"
+	"syscall"
+)
+
+// maxConns bounds the connections of one listener whatever the system allows.
+const maxConns = 1 << 16
+
+// Conns is how many connections a listener may take: its share of the descriptors
+// that the system lets this process have. The rest is for what ebb itself opens:
+// whoever connects all the time must not keep it from its stores.
+func Conns(share float64) int {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		r.Cur = 1024
+	}
+	return int(max(16, min(maxConns, share*float64(r.Cur))))
+}
+
+// Capped takes at most n connections at one time. More wait in the system's queue
+// until one of these is closed.
+func Capped(l net.Listener, n int) net.Listener { return &capped{l, newSlots(n)} }
+
+type capped struct {
+	net.Listener
+	slots *slots
+}
+
+// Accept implements net.Listener.
+func (l *capped) Accept() (net.Conn, error) {
+	if !l.slots.take() {
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		l.slots.give()
+		return nil, err
+	}
+	return &cappedConn{Conn: c, give: sync.OnceFunc(l.slots.give)}, nil
+}
+
+// Close implements net.Listener.
+func (l *capped) Close() error {
+	l.slots.shut()
+	return l.Listener.Close()
+}
+
+type cappedConn struct {
+	net.Conn
+	give func()
+}
+
+// Close implements net.Conn.
+func (c *cappedConn) Close() error {
+	defer c.give()
+	return c.Conn.Close()
+}
+
+// CloseWrite lets net/http end a connection so that its last answer arrives.
+func (c *cappedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
+// slots are places for connections.
+type slots struct {
+	taken, closed chan struct{}
+	shut          func()
+}
+
+func newSlots(n int) *slots {
+	s := &slots{taken: make(chan struct{}, n), closed: make(chan struct{})}
+	s.shut = sync.OnceFunc(func() { close(s.closed) })
+	return s
+}
+
+// take waits for a place; false when there will be none.
+func (s *slots) take() bool {
+	select {
+	case s.taken <- struct{}{}:
+		return true
+	case <-s.closed:
+		return false
+	}
+}
+
+func (s *slots) give() { <-s.taken }

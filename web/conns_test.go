@@ -1,0 +1,88 @@
+package web_test
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"ebb/web"
+)
+
+// Whoever opens connections without end takes those places and no more, and each
+// that is closed makes room.
+func TestCapped(t *testing.T) {
+	t.Parallel()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := web.Capped(tcp, 2)
+	taken := make(chan net.Conn, 8)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			taken <- c
+		}
+	}()
+	for range 3 {
+		c, err := net.Dial("tcp", tcp.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	first := <-taken
+	<-taken
+	select {
+	case <-taken:
+		t.Fatal("a third connection was taken")
+	case <-time.After(200 * time.Millisecond):
+	}
+	_ = first.Close()
+	_ = first.Close() // a second time makes no more room
+	select {
+	case <-taken:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a connection that was closed makes no room")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("a listener that is closed still waits for room")
+	}
+}
+
+// A server behind a cap serves as ever, and every connection that ends gives its
+// place back.
+func TestCappedServer(t *testing.T) {
+	t.Parallel()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := web.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), web.Limits{}, nil)
+	go func() { _ = srv.Serve(web.Capped(tcp, 2)) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	for range 20 {
+		tr := &http.Transport{}
+		resp, err := (&http.Client{Transport: tr, Timeout: 10 * time.Second}).Get("http://" + tcp.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		tr.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,88 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+)
+
+//go:embed assets/*
+var embedded embed.FS
+
+// asset is one file that pages refer to.
+type asset struct {
+	hash, kind  string
+	plain, gzip []byte
+}
+
+// assets are served under the hash of their content, so that a browser may keep them
+// for good.
+type assets struct {
+	base  string
+	files map[string]asset
+}
+
+func openAssets(base string) (*assets, error) {
+	names, err := fs.Glob(embedded, "assets/*")
+	if err != nil {
+		return nil, err
+	}
+	a := &assets{base: base, files: map[string]asset{}}
+	for _, file := range names {
+		body, err := embedded.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var small bytes.Buffer
+		z, err := gzip.NewWriterLevel(&small, gzip.BestCompression)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := z.Write(body); err != nil {
+			return nil, err
+		}
+		if err := z.Close(); err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(body)
+		a.files[path.Base(file)] = asset{hash: base64.RawURLEncoding.EncodeToString(sum[:12]), kind: mime.TypeByExtension(path.Ext(file)), plain: body, gzip: small.Bytes()}
+	}
+	return a, nil
+}
+
+// url is where a file is. A name that is none is a mistake of a template.
+func (a *assets) url(name string) (string, error) {
+	f, known := a.files[name]
+	if !known {
+		return "", fmt.Errorf("console: no asset %q", name)
+	}
+	return a.base + "/assets/" + f.hash + "/" + name, nil
+}
+
+func (a *assets) serve(c echo.Context) error {
+	f, known := a.files[c.Param("name")]
+	if !known || c.Param("hash") != f.hash {
+		return broker.E(broker.NotFound, "There is no such file.", nil)
+	}
+	h := c.Response().Header()
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	body := f.plain
+	if strings.Contains(c.Request().Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = f.gzip
+	}
+	return c.Blob(http.StatusOK, f.kind, body)
+}

@@ -1,0 +1,305 @@
+package console_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+var (
+	rowLink  = regexp.MustCompile(`href="/credentials/(lse_[0-9a-f]{32})"`)
+	nextLink = regexp.MustCompile(`href="([^"]*)" rel="next"`)
+	prevLink = regexp.MustCompile(`href="([^"]*)" rel="prev"`)
+	taskLink = regexp.MustCompile(`class="mono" href="/tasks/(tsk_[0-9a-f]{32})"`)
+	fileLink = regexp.MustCompile(`href="(/[a-z]+\.(?:csv|jsonl)[^"]*)"`)
+)
+
+// rowsOf are the credentials that a page lists, in its order.
+func rowsOf(a answer) []string {
+	var out []string
+	for _, m := range rowLink.FindAllStringSubmatch(a.body, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+func linkTo(re *regexp.Regexp, a answer) string {
+	m := re.FindStringSubmatch(a.body)
+	if m == nil {
+		return ""
+	}
+	return strings.ReplaceAll(m[1], "&amp;", "&")
+}
+
+// issued puts n credentials of a task on the record.
+func (h *house) issued(task broker.Task, n int, change func(i int, l *broker.Lease)) []string {
+	h.t.Helper()
+	now := h.Clock.Now()
+	var out []string
+	for i := range n {
+		h.serial++
+		l := broker.Lease{ID: fmt.Sprintf("lse_%032x", h.serial), TaskID: task.ID, Sandbox: "sbx_" + task.ID[4:], Owner: task.Owner, Provider: "orders",
+			Scopes: scopes.MustParseSet(fmt.Sprintf("orders:eu/%d:read", i)), Resource: brokertest.Orders, Class: provider.ClassInstant, Rule: "policy0", Txn: "t",
+			IssuedAt: now.Add(time.Duration(h.serial) * time.Second), ExpiresAt: now.Add(time.Hour + time.Duration(h.serial)*time.Second), State: broker.LeaseLive}
+		if change != nil {
+			change(i, &l)
+		}
+		if err := h.Store.Append(h.t.Context(), broker.Record{IssueLease: &l}); err != nil {
+			h.t.Fatal(err)
+		}
+		out = append(out, l.ID)
+	}
+	return out
+}
+
+// walk follows the links to the next page to the end.
+func (b *browser) walk(t *testing.T, path string, each func(answer)) []string {
+	t.Helper()
+	var out []string
+	for range 200 {
+		a := b.get(path)
+		a.is(t, http.StatusOK)
+		out = append(out, rowsOf(a)...)
+		if each != nil {
+			each(a)
+		}
+		if path = linkTo(nextLink, a); path == "" {
+			return out
+		}
+	}
+	t.Fatal("the pages do not end")
+	return nil
+}
+
+// Check 29: filter, sort and page by links only; the same address in another browser,
+// of another person, shows the same rows in the same order.
+func TestCheck29(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	s := h.Open(t, brokertest.Spec())
+	h.issued(s.Task, 180, func(i int, l *broker.Lease) { l.Provider = []string{"orders", "mail"}[i%2] })
+	b, other := h.as(brokertest.Auditor), h.as(brokertest.Operator)
+	for _, query := range []string{"", "?provider=mail", "?state=live&sort=ending", "?sort=oldest&scope=eu%2F1&provider=orders", "?task=" + s.Task.ID + "&state=live", "?owner=" + url.QueryEscape(s.Task.Owner)} {
+		var pages []answer
+		all := b.walk(t, "/credentials"+query, func(a answer) {
+			pages = append(pages, a)
+			path := a.Request.URL.RequestURI()
+			if got := rowsOf(other.get(path)); !slices.Equal(got, rowsOf(a)) {
+				t.Errorf("%s: another browser sees %v, this one %v", path, got, rowsOf(a))
+			}
+		})
+		if len(all) == 0 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
+			t.Errorf("%s: %d rows, some twice or none", query, len(all))
+		}
+		// And back by links.
+		for i := len(pages) - 1; i > 0; i-- {
+			if back := b.get(linkTo(prevLink, pages[i])); !slices.Equal(rowsOf(back), rowsOf(pages[i-1])) {
+				t.Errorf("%s: page %d, and back to it: %v, %v", query, i, rowsOf(pages[i-1]), rowsOf(back))
+			}
+		}
+	}
+}
+
+// Check 30: rows that come while somebody pages make no row come twice and none be
+// missed.
+func TestCheck30(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	s := h.Open(t, brokertest.Spec())
+	before := h.issued(s.Task, 1000, nil)
+	n := 0
+	got := h.as(brokertest.Auditor).walk(t, "/credentials", func(answer) {
+		n++
+		h.issued(s.Task, 5, nil)
+	})
+	slices.Reverse(before)
+	if n != 20 || !slices.Equal(got, before) {
+		t.Errorf("%d pages, %d rows of %d", n, len(got), len(before))
+	}
+}
+
+// Check 31: a file is the filtered list row for row, and that it was taken out is on
+// the record. What a hundred thousand rows cost is BenchmarkExport.
+func TestCheck31(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	s := h.Open(t, brokertest.Spec())
+	h.issued(s.Task, 130, func(i int, l *broker.Lease) {
+		if i%2 == 0 {
+			l.Owner = "=HYPERLINK(\"http://evil.test\")\u202e,\r\n@SUM(1)"
+		}
+	})
+	b := h.as(brokertest.Auditor)
+	for _, query := range []string{"?provider=orders&sort=oldest", "?provider=orders&state=live&scope=eu%2F1", "?state=revoked"} {
+		first := b.get("/credentials" + query)
+		want := b.walk(t, "/credentials"+query, nil)
+		for _, path := range fileLink.FindAllStringSubmatch(first.body, -1) {
+			a := b.get(strings.ReplaceAll(path[1], "&amp;", "&"))
+			a.is(t, http.StatusOK)
+			format := "csv"
+			var got []string
+			if strings.Contains(path[1], ".jsonl") {
+				format = "jsonl"
+				got = jsonlIDs(t, a.body)
+			} else {
+				got = csvIDs(t, a.body)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %d rows, the pages have %d", path[1], len(got), len(want))
+			}
+			e := h.lastEntry(t, audit.RecordExported)
+			var x broker.Export
+			if err := json.Unmarshal(e.Data, &x); err != nil || e.Actor != brokertest.Auditor || x.Rows != len(want) || !x.Whole || x.Format != format || x.List != "credentials" || x.Filter["provider"]+x.Filter["state"] == "" {
+				t.Errorf("%s: the record says %s %+v (%v)", path[1], e.Actor, x, err)
+			}
+		}
+	}
+}
+
+func csvIDs(t *testing.T, body string) []string {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(body)).ReadAll()
+	if err != nil || len(rows) == 0 || rows[0][0] != "id" {
+		t.Fatal(err, len(rows))
+	}
+	var out []string
+	for _, row := range rows[1:] {
+		out = append(out, row[0])
+		for _, cell := range row {
+			if strings.ContainsAny(cell[:min(1, len(cell))], "=+-@\t\r") || strings.ContainsAny(cell, "\u202e\r\n") {
+				t.Errorf("a cell is %q", cell)
+			}
+		}
+	}
+	return out
+}
+
+func jsonlIDs(t *testing.T, body string) []string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(body) {
+		if strings.ContainsFunc(line, func(r rune) bool { return r > 0x7e || r < ' ' && r != '\n' }) {
+			t.Errorf("not ASCII: %q", line)
+		}
+		var l broker.Lease
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Owner != "bo@example.com" && l.Owner != "=HYPERLINK(\"http://evil.test\")\u202e,\r\n@SUM(1)" {
+			t.Errorf("the owner reads back as %q", l.Owner)
+		}
+		out = append(out, l.ID)
+	}
+	return out
+}
+
+func (h *house) lastEntry(t *testing.T, kind string) audit.Entry {
+	t.Helper()
+	for e, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: kind, Desc: true, Limit: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	t.Fatal("no entry " + kind)
+	return audit.Entry{}
+}
+
+// thirdParty is a house whose provider "up" is a third party.
+func thirdParty(t *testing.T, run bool) (*house, *brokertest.Upstream, *brokertest.Sandbox) {
+	t.Helper()
+	up := brokertest.NewUpstream(t, nil)
+	h := newHouse(t, brokertest.Config{RealTime: true, Run: run, Providers: map[string]broker.Provider{
+		"up": {Driver: brokertest.Party{URL: up.URL, Timeout: 200 * time.Millisecond, Probes: true}.Driver(), Kind: "test", Resource: "https://up.test/"},
+	}})
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("up:**:* orders:**:*")
+	return h, up, h.Open(t, spec)
+}
+
+// Check 32: no page and no file holds a secret that was issued.
+func TestCheck32(t *testing.T) {
+	t.Parallel()
+	h, _, s := thirdParty(t, false)
+	var secrets, leases []string
+	for _, scope := range []string{"up:a:read", "orders:eu/1:read"} {
+		tok, err := s.Ask(t, scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets, leases = append(secrets, tok.Token.Reveal()), append(leases, tok.LeaseID)
+	}
+	secrets = append(secrets, s.TaskToken)
+	b := h.as(brokertest.Operator)
+	paths := []string{"/credentials", "/credentials.csv", "/credentials.jsonl"}
+	for _, id := range leases {
+		paths = append(paths, "/credentials/"+id)
+	}
+	for _, path := range paths {
+		a := b.get(path)
+		a.is(t, http.StatusOK)
+		for _, secret := range secrets {
+			if how := brokertest.Hides([]byte(a.body), secret); how != "" {
+				t.Errorf("%s has a secret (%s)", path, how)
+			}
+		}
+	}
+}
+
+// Check 33: while the provider hangs the page says that nobody knows, and offers another
+// attempt; once it answers, both times are there, apart.
+func TestCheck33(t *testing.T) {
+	t.Parallel()
+	h, up, s := thirdParty(t, true)
+	tok, err := s.Ask(t, "up:a:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/credentials/" + tok.LeaseID
+	up.On(brokertest.OpRevoke, brokertest.Hang)
+	b := h.as(brokertest.Operator)
+	b.send(b.get(path), path+"/revoke", url.Values{"reason": {"it leaked"}}).is(t, http.StatusSeeOther)
+	page := until(t, func() (answer, bool) {
+		a := b.get(path)
+		return a, strings.Contains(a.body, "UNSURE")
+	})
+	page.is(t, http.StatusOK, "Ask the provider again now", "attempts failed", "not known to be", "Last error")
+	b.get("/credentials?state=revoking").is(t, http.StatusOK, "UNSURE", "no word from the provider")
+	up.On(brokertest.OpRevoke, "")
+	b.send(page, path+"/retry", nil).is(t, http.StatusSeeOther)
+	page = until(t, func() (answer, bool) {
+		a := b.get(path)
+		return a, !strings.Contains(a.body, "not known to be") && !strings.Contains(a.body, "UNSURE")
+	})
+	page.is(t, http.StatusOK, "<dt>Refused here</dt><dd>since <time", "<dt>Dead at provider</dt><dd>since <time", "refused", "revoked")
+	if len(up.Alive()) != 0 {
+		t.Error("it is alive at the provider")
+	}
+	b.get("/credentials?state=revoked").is(t, http.StatusOK, "refused here", "dead at the provider")
+}
+
+// until asks again until what is wanted is there.
+func until(t *testing.T, f func() (answer, bool)) answer {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		if a, ok := f(); ok {
+			return a
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("it did not come")
+	return answer{}
+}

@@ -1,0 +1,29 @@
+// Package console is ebb's web console: approvers decide here, auditors look everything
+// up. Pages are drawn on the server, forms are plain, and all of it works without
+// JavaScript. Nothing is decided here: every handler calls the broker.
+//
+//	console.go  Config, New, Register; routes.go  every path
+//	visit.go    who is here: the session behind the cookies; cookies.go
+//	signin.go   sign in and out, by the methods of package signin
+//	gate.go     what every form must pass; nonce.go  forms are sent once
+//	draw.go     templates; funcs.go what they may call; page.go the frame
+//	live.go     server-sent events: how much waits, and which
+//	fail.go     errors as pages; headers.go  what every answer has
+//	assets.go   style, script and icon, named by their content
+//
+// One file and one template a page:
+//
+//	queue.go    requests that wait for a person
+//	request.go  one request, and the forms to decide it; shown.go what it says, as text,
+//	            and lines.go of who asks;
+//	            sealed.go  the same in the form, so that it is kept as it was; seen.go shows it again
+//	decide.go   what comes of a decide form; stepup.go  what must be proved again for it;
+//	            changes.go what has changed since somebody looked
+//	credentials.go  the list of what was issued; ask.go reads its filter, cursor.go its places, export.go writes it out
+//	credential.go   one of them, its life and its end; receipt.go; pager.go  the pages beside a page of a list
+//	tasks.go    tasks; task.go  one of them, timeline.go  its life as a picture; sandbox.go what a sandbox proved
+//	audit.go    the record; entry.go  one entry, and the chains; entries.go  entries on other pages
+//	insights.go what a window says of people and credentials; chart/ how that is drawn
+//	passkeys.go passkeys: made and removed in the settings, asked for by the decide forms
+//	settings.go who am I, how pages look; sessions.go  the browsers in which I am signed in
+package console

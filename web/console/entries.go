@@ -1,0 +1,48 @@
+package console
+
+import (
+	"ebb/broker/agenttext"
+	"ebb/broker/audit"
+)
+
+// entryTable is what the part of a page that lists entries of the record is given.
+type entryTable struct {
+	View view
+	Rows []entryRow
+}
+
+type entryRow struct {
+	audit.Entry
+	About []about
+}
+
+// about is what an entry is about, with the page of it.
+type about struct{ Path, Text string }
+
+// shownData is how much of an entry's data a list draws; its page has all of it.
+const shownData = 160
+
+// entryRows makes the table. The data of an entry may hold words of a sandbox or of a
+// third party: nothing hides in what is drawn.
+func entryRows(v view, entries []audit.Entry) entryTable {
+	t := entryTable{View: v}
+	for _, e := range entries {
+		row := entryRow{Entry: e, About: aboutOf(e)}
+		if len(e.Data) > 0 {
+			row.About = append(row.About, about{"", agenttext.ShowLine(agenttext.From(string(e.Data)), shownData)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// aboutOf names what an entry is about.
+func aboutOf(e audit.Entry) []about {
+	var out []about
+	for _, x := range []struct{ page, id string }{{"/tasks/", e.TaskID}, {"/credentials/", e.LeaseID}, {"/requests/", e.RequestID}} {
+		if x.id != "" {
+			out = append(out, about{x.page + x.id, x.id})
+		}
+	}
+	return out
+}

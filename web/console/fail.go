@@ -1,0 +1,38 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/web"
+)
+
+type failPage struct {
+	Status   int
+	Detail   string // what to do next
+	Request  string // id of this request in ebb's log
+	SignedIn bool
+}
+
+// fail draws an error. What it tells is public: kind and sentence, never the cause.
+func (s *Console) fail(c echo.Context, err error) error {
+	if c.Response().Committed {
+		return err
+	}
+	e := broker.AsError(err)
+	line := web.Lookup(e.Kind)
+	ev := web.EventOf(c)
+	ev.Kind, ev.Cause = e.Kind, e.Cause
+	if line.Status == http.StatusServiceUnavailable || line.Status == http.StatusTooManyRequests {
+		c.Response().Header().Set("Retry-After", strconv.Itoa(max(2, int(e.RetryAfter.Seconds()))))
+	}
+	v, verr := s.visit(c)
+	if verr != nil && !errors.Is(verr, errNobody) {
+		v = nil
+	}
+	return s.draw(c, line.Status, v, "fail", frame{Title: line.Title}, failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil})
+}

@@ -1,0 +1,175 @@
+package console_test
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/web"
+	"ebb/web/console"
+	"ebb/web/signin"
+	"ebb/web/signin/link"
+)
+
+// house is a whole ebb with its console, on a clock that the test turns.
+type house struct {
+	*brokertest.Env
+	t       testing.TB
+	mux     *web.Mux
+	links   *link.Links
+	console *console.Console
+	serial  int // of what tests put on the record by themselves
+}
+
+func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.Method) *house {
+	t.Helper()
+	h := &house{t: t, Env: brokertest.New(t, c)}
+	var err error
+	if h.mux, err = web.New(web.Config{PublicURL: h.Issuer, Now: h.Clock.Now}); err != nil {
+		t.Fatal(err)
+	}
+	h.links = link.New(link.Config{Broker: h.Broker, Base: h.Issuer, Key: h.Ring.Derive("console-link"), Now: h.Clock.Now})
+	ways := []signin.Method{h.links}
+	for _, m := range methods {
+		ways = append(ways, m(h))
+	}
+	h.console, err = console.New(console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.console.Register()
+	return h
+}
+
+// browser is somebody's browser: it keeps cookies and says what browsers say.
+type browser struct {
+	h       *house
+	cookies map[string]string
+}
+
+// answer is what a browser was answered.
+type answer struct {
+	*http.Response
+	body string
+}
+
+func (h *house) browser() *browser { return &browser{h: h, cookies: map[string]string{}} }
+
+// as is the browser of a principal who has just signed in.
+func (h *house) as(id string) *browser {
+	h.t.Helper()
+	b := h.browser()
+	l, _, err := h.links.Make(h.t.Context(), h.Principals[id])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	page := b.get(strings.TrimPrefix(l.Reveal(), h.Issuer))
+	if a := b.send(page, "/signin/link", nil); a.StatusCode != http.StatusSeeOther {
+		h.t.Fatalf("signing in as %s: %d %s", id, a.StatusCode, a.body)
+	}
+	return b
+}
+
+// do sends a request as a browser does that follows a link or sends a form.
+func (b *browser) do(method, path string, form url.Values, change func(*http.Request)) answer {
+	b.h.t.Helper()
+	r := httptest.NewRequest(method, b.h.Issuer+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	r.Header.Set("Sec-Fetch-Mode", "navigate")
+	r.Header.Set("Sec-Fetch-Dest", "document")
+	if method == http.MethodPost {
+		r.Header.Set("Origin", b.h.Issuer)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	b.h.mux.ServeHTTP(w, r)
+	a := answer{Response: w.Result()}
+	a.Request = r
+	for _, c := range a.Cookies() {
+		if b.cookies[c.Name] = c.Value; c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+		}
+	}
+	body, err := io.ReadAll(a.Body)
+	if err != nil {
+		b.h.t.Fatal(err)
+	}
+	a.body = string(body)
+	return a
+}
+
+func (b *browser) get(path string) answer {
+	b.h.t.Helper()
+	return b.do(http.MethodGet, path, nil, nil)
+}
+
+// send fills in the form of a page that posts to this path, and sends it.
+func (b *browser) send(page answer, path string, fields url.Values) answer {
+	b.h.t.Helper()
+	return b.do(http.MethodPost, path, b.fill(page, path, fields), nil)
+}
+
+var (
+	formTag  = regexp.MustCompile(`(?s)<form[^>]* action="([^"]*)".*?</form>`)
+	inputTag = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+)
+
+// fill is what the hidden fields of the form at this path say, and fields beside them.
+func (b *browser) fill(page answer, path string, fields url.Values) url.Values {
+	b.h.t.Helper()
+	for _, f := range formTag.FindAllStringSubmatch(page.body, -1) {
+		if html.UnescapeString(f[1]) != path {
+			continue
+		}
+		out := url.Values{}
+		for _, in := range inputTag.FindAllStringSubmatch(f[0], -1) {
+			out.Add(html.UnescapeString(in[1]), html.UnescapeString(in[2]))
+		}
+		for name, values := range fields {
+			out[name] = values
+		}
+		return out
+	}
+	b.h.t.Fatalf("the page has no form for %s: %s", path, page.body)
+	return nil
+}
+
+// is fails unless the answer has this status and says all of this.
+func (a answer) is(t testing.TB, status int, says ...string) {
+	t.Helper()
+	if a.StatusCode != status {
+		t.Fatalf("got %d, want %d: %s", a.StatusCode, status, a.body)
+	}
+	for _, s := range says {
+		if !strings.Contains(a.body, s) {
+			t.Errorf("the page does not say %q: %s", s, a.body)
+		}
+	}
+}
+
+// asked is a request that waits for a person.
+func (h *house) asked(scope string) broker.Request {
+	h.t.Helper()
+	s := h.Open(h.t, brokertest.Spec())
+	if _, err := s.AskDeferred(h.t, scope); err == nil {
+		h.t.Fatal("nobody was asked")
+	}
+	rs, err := h.Broker.Requests(h.t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID})
+	if err != nil || len(rs) != 1 {
+		h.t.Fatal(len(rs), err)
+	}
+	return rs[0]
+}

@@ -1,0 +1,147 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/agenttext"
+)
+
+// both is a moment in the reader's zone and in UTC.
+func both(v view, t time.Time) string {
+	if v.Zone == time.UTC {
+		return clock(v, t)
+	}
+	return clock(v, t) + " (" + t.UTC().Format("15:04:05Z") + ")"
+}
+
+func linesOf(v view, r broker.Request, f broker.FactSheet) []line {
+	task := "named " + quoted(f.TaskName) + " by " + f.Runner
+	if f.TaskKind != "" {
+		task += ", kind " + f.TaskKind
+	}
+	out := []line{
+		{Label: "Owner", Text: f.Owner, Name: true},
+		{Label: "Task", Text: f.TaskID, Name: true, Path: "/tasks/" + f.TaskID},
+		{Label: "", Text: task},
+		{Label: "Sandbox", Text: f.Sandbox.ID, Name: true, Path: "/sandboxes/" + f.Sandbox.ID},
+		{Label: "", Text: attested(v, f), Warn: f.Sandbox.Class == "bearer" || f.Violations > 0},
+	}
+	open := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
+	if open {
+		ends := line{Label: "Ends", Text: "at " + both(v, f.End(v.Now)) + " at the latest, if you approve now; the same is not asked again for " + span(f.Reuse.Duration())}
+		out = slices.Insert(out, 0, ends)
+	}
+	if len(f.Above) > 0 {
+		out = append(out, line{Label: "Delegated by", Text: strings.Join(f.Above, ", "), Name: true, Warn: true})
+	}
+	read := line{Label: "Has read", Text: "nothing that others write, as far as the runner and the proxy said"}
+	if len(f.Taint) > 0 {
+		read = line{Label: "Has read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: true}
+	}
+	out = append(out, read)
+	if r.Tool != "" {
+		out = append(out, line{Label: "Tool", Text: r.Tool + ", as the sandbox calls it"})
+	}
+	out = append(out,
+		line{Label: "Policy", Text: strings.Join(f.Rules, ", ") + ": " + strings.Join(f.Why, " ")},
+		line{Label: "Why you", Text: whyYou(v, r)},
+	)
+	if open {
+		out = append(out, line{Label: "Answer by", Text: both(v, r.ExpiresAt) + ", in " + span(r.ExpiresAt.Sub(v.Now)) + "; no answer is a no"})
+	}
+	return out
+}
+
+func attested(v view, f broker.FactSheet) string {
+	how := map[string]string{
+		"hardware": "hardware vouches for it", "kernel": "the kernel vouches for it", "signed": "a signature vouches for it",
+		"ticket": "by the ticket of its task", "bearer": "by a token that whoever holds it can show",
+	}[f.Sandbox.Class]
+	if how == "" {
+		how = "evidence of class " + f.Sandbox.Class
+	}
+	text := "attested " + span(v.Now.Sub(f.Sandbox.At)) + " ago by " + f.Sandbox.Attestor + ": " + how
+	if f.Violations > 0 {
+		text += fmt.Sprintf("; violations: %d", f.Violations)
+	}
+	return text
+}
+
+// quoted is a name that a runner wrote, where nothing can hide in it.
+func quoted(name string) string { return "“" + agenttext.ShowLine(agenttext.From(name), 80) + "”" }
+
+func whyYou(v view, r broker.Request) string {
+	var mine []string
+	for _, g := range r.Groups {
+		if slices.Contains(v.Who.Groups, g) {
+			mine = append(mine, g)
+		}
+	}
+	if len(mine) == 0 {
+		return "you do not decide this; " + strings.Join(r.Groups, ", ") + " do"
+	}
+	text := "you are in " + strings.Join(mine, ", ")
+	if r.Quorum > 1 {
+		text += fmt.Sprintf("; it needs %d different people", r.Quorum)
+	}
+	return text
+}
+
+// beforeOf tells of requests that have to do with r: what was asked before, and how it
+// ended.
+func beforeOf(v view, r broker.Request, others []broker.Request) []line {
+	var out []line
+	if f, err := r.Sheet(); err == nil && f.Then != nil && f.Then.Earlier.Asked > 0 {
+		out = append(out, earlier(v, f.Then.Earlier))
+	}
+	if r.Asked > 1 {
+		out = append(out, line{Label: "Repeated", Text: fmt.Sprintf("asked %d times, one request", r.Asked)})
+	}
+	for _, o := range others {
+		same := r.Scopes.Covers(o.Scopes) || o.Scopes.Covers(r.Scopes)
+		if o.ID == r.ID || o.Provider != r.Provider || len(out) >= 4 || !same && !o.GrantUntil.After(v.Now) {
+			continue
+		}
+		l := line{Label: "Before", Text: endOf(v, o), Path: "/requests/" + o.ID, Warn: o.State == broker.RequestDenied}
+		if o.GrantUntil.After(v.Now) && (o.State == broker.RequestApproved || o.State == broker.RequestIssued) {
+			l = line{Label: "Granted", Text: o.Granted.String() + " until " + clock(v, o.GrantUntil) + "; as much or less is covered by that grant, and nobody is asked", Path: "/requests/" + o.ID}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// earlier sums up how often the same was asked for the same owner.
+func earlier(v view, e broker.Earlier) line {
+	text := fmt.Sprintf("the same for this owner, in 90 days: asked %d, approved %d, denied %d", e.Asked, e.Approved, e.Denied)
+	if e.LastBy != "" {
+		text += "; last " + string(e.Last) + " " + clock(v, e.LastAt) + " by " + e.LastBy
+		if e.LastCode != "" {
+			text += ": " + string(e.LastCode)
+		}
+	}
+	return line{Label: "History", Text: text, Warn: e.Denied > 0}
+}
+
+// endOf says how a request ended, who ended it and when.
+func endOf(v view, r broker.Request) string {
+	by := ""
+	if n := len(r.Votes); n > 0 {
+		by = " by " + r.Votes[n-1].By
+	}
+	switch r.State {
+	case broker.RequestDenied:
+		return "denied " + clock(v, r.DecidedAt) + by + ": " + string(r.Code)
+	case broker.RequestApproved, broker.RequestIssued:
+		return "approved " + clock(v, r.DecidedAt) + by + ": " + r.Granted.String() + " for " + span(r.GrantedTTL.Duration())
+	case broker.RequestExpired:
+		return "nobody answered in time: denied, no_answer"
+	case broker.RequestWithdrawn:
+		return "withdrawn " + clock(v, r.DecidedAt)
+	}
+	return "waits for an answer"
+}

@@ -1,0 +1,137 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+// listen opens the stream of a browser; what it is told comes line by line.
+func (b *browser) listen(t *testing.T, srv *httptest.Server, site string) (*http.Response, <-chan string, func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if site != "" {
+		r.Header.Set("Sec-Fetch-Site", site)
+	}
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			if data, is := strings.CutPrefix(s.Text(), "data: "); is {
+				lines <- data
+			}
+		}
+	}()
+	return resp, lines, func() { stop(); _ = resp.Body.Close() }
+}
+
+func next(t *testing.T, lines <-chan string) string {
+	t.Helper()
+	select {
+	case l := <-lines:
+		return l
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was told")
+		return ""
+	}
+}
+
+func TestLive(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	srv := httptest.NewServer(h.mux)
+	defer srv.Close()
+	ann := h.as(brokertest.Approver)
+	_, told, stop := ann.listen(t, srv, "same-origin")
+	defer stop()
+	if got := next(t, told); got != `{"count":0,"ids":[]}` {
+		t.Errorf("first %s", got)
+	}
+	_, auditor, stopAuditor := h.as(brokertest.Auditor).listen(t, srv, "same-origin")
+	defer stopAuditor()
+	if got := next(t, auditor); got != `{"count":0,"ids":[]}` {
+		t.Errorf("the auditor was told %s", got)
+	}
+	r := h.asked("orders:eu/1:write")
+	if got := next(t, told); got != `{"count":1,"ids":["`+r.ID+`"]}` {
+		t.Errorf("then %s", got)
+	}
+	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Second], r.ID, broker.Verdict{Code: broker.NotNeeded, Note: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, told); got != `{"count":0,"ids":[]}` {
+		t.Errorf("at last %s", got)
+	}
+	select {
+	case got := <-auditor:
+		t.Errorf("who decides nothing was told %s", got)
+	default:
+	}
+}
+
+// TestLiveStrangers: nobody listens who is not signed in, from another site, too often,
+// or longer than the session lasts.
+func TestLiveStrangers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	srv := httptest.NewServer(h.mux)
+	defer srv.Close()
+	ann := h.as(brokertest.Approver)
+	for _, try := range []struct {
+		b    *browser
+		site string
+		want int
+	}{
+		{h.browser(), "same-origin", http.StatusUnauthorized}, {ann, "cross-site", http.StatusForbidden}, {ann, "same-site", http.StatusForbidden},
+		{ann, "none", http.StatusForbidden}, {ann, "", http.StatusForbidden},
+	} {
+		resp, _, stop := try.b.listen(t, srv, try.site)
+		if resp.StatusCode != try.want {
+			t.Errorf("%q: %d", try.site, resp.StatusCode)
+		}
+		stop()
+	}
+	var stops []func()
+	for range 3 {
+		resp, lines, stop := ann.listen(t, srv, "same-origin")
+		if resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.StatusCode)
+		}
+		next(t, lines)
+		stops = append(stops, stop)
+	}
+	resp, _, stop := ann.listen(t, srv, "same-origin")
+	if stop(); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("a fourth: %d", resp.StatusCode)
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		resp, _, stop := ann.listen(t, srv, "same-origin")
+		if stop(); resp.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("who has left is still counted")
+		}
+	}
+}

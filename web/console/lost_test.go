@@ -1,0 +1,148 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/memstore"
+)
+
+// A session that ends while somebody writes loses nothing of what was written.
+func TestExpiredWhileWriting(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{Limits: broker.Limits{RequestTTL: 2 * time.Hour, MaxTaskTTL: 8 * time.Hour}})
+	spec := brokertest.Spec()
+	spec.TTL = 4 * 3600
+	r, _ := h.asks("orders:eu/1:write", "x", spec)
+	b := h.as(brokertest.Approver)
+	form := b.form(b.get("/requests/"+r.ID), "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"7"}, "note": {"kept \"<b>"}})
+	h.Clock.Add(31 * time.Minute)
+	path := "/requests/" + r.ID + "/decide"
+	a := b.do(http.MethodPost, path, form, nil)
+	a.is(t, http.StatusUnauthorized, "nothing is lost", `value="7"`, `value="orders:eu/1:write"`, "kept &#34;&lt;b&gt;", "/signin")
+	// Signed in again, in another tab, the same form is drawn with all of it.
+	fresh := h.as(brokertest.Approver)
+	a = fresh.send(a, path, nil)
+	a.is(t, http.StatusConflict, "older session", `value="7"`, "orders:eu/1:write</textarea>")
+	fresh.choose(a, r.ID, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"7"}}).is(t, http.StatusSeeOther)
+	if got := h.again(r.ID); got.GrantedTTL != 7*60 {
+		t.Error(got.GrantedTTL)
+	}
+}
+
+// A yes needs a person who signed in a short time ago; a no does not.
+func TestFreshSignIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write")
+	b := h.as(brokertest.Approver)
+	h.Clock.Add(10*time.Minute + time.Second)
+	page := b.get("/requests/" + r.ID)
+	page.is(t, http.StatusOK, "sign in again")
+	a := b.choose(page, r.ID, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}})
+	a.is(t, http.StatusForbidden, "Sign in again", `value="3"`)
+	b.choose(a, r.ID, "deny", no).is(t, http.StatusSeeOther)
+}
+
+// gone is a ledger that stops answering.
+type gone struct {
+	broker.Ledger
+	on *atomic.Bool
+}
+
+func (g gone) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
+	if g.on.Load() {
+		return broker.Live{}, errors.New("dial tcp 10.0.0.5:6379: connection refused")
+	}
+	return g.Ledger.Admit(ctx, a)
+}
+
+// Acceptance check 28, of the ledger: approving is off and says why, reading and a no go on.
+func TestLedgerGone(t *testing.T) {
+	t.Parallel()
+	var off atomic.Bool
+	h := newHouse(t, brokertest.Config{Ledger: gone{memstore.New(memstore.Config{}), &off}})
+	r := h.asked("orders:eu/1:write")
+	b := h.as(brokertest.Approver)
+	before := b.get("/requests/" + r.ID)
+	off.Store(true)
+	b.get("/queue").is(t, http.StatusOK, r.Match)
+	page := b.get("/requests/" + r.ID)
+	page.is(t, http.StatusOK, "Approving is off", "does not answer", "Write to")
+	if strings.Contains(page.body, `value="approve"`) || strings.Contains(page.body, "10.0.0.5") {
+		t.Error("it can be approved, or tells what is broken")
+	}
+	b.choose(before, r.ID, "approve", typedTarget).is(t, http.StatusServiceUnavailable)
+	if got := h.again(r.ID); got.State != broker.RequestPending {
+		t.Fatal(got.State)
+	}
+	b.choose(page, r.ID, "deny", no).is(t, http.StatusSeeOther)
+	if got := h.again(r.ID); got.State != broker.RequestDenied {
+		t.Error(got.State)
+	}
+}
+
+// With the database gone nobody is known; what was typed is still shown.
+func TestDatabaseGone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write")
+	b := h.as(brokertest.Approver)
+	form := b.form(b.get("/requests/"+r.ID), "deny", url.Values{"code": {"too_broad"}, "note": {"typed with care"}})
+	if err := h.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a := b.do(http.MethodPost, "/requests/"+r.ID+"/decide", form, nil)
+	a.is(t, http.StatusServiceUnavailable, "typed with care", `value="too_broad"`, "nothing is lost")
+}
+
+// What an approver was shown is kept as it was, for auditors (B6).
+func TestSeen(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	r, _ := h.asks("orders:eu/1:write", canary+" \u202e because", brokertest.Spec())
+	ann, aud := h.as(brokertest.Approver), h.as(brokertest.Auditor)
+	aud.get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusNotFound)
+	page := ann.get("/requests/" + r.ID)
+	h.Clock.Add(14 * time.Second)
+	ann.choose(page, r.ID, "approve", typedTarget).is(t, http.StatusSeeOther)
+	h.Clock.Add(3 * 24 * time.Hour)
+	aud = h.as(brokertest.Auditor)
+	bob := h.as(brokertest.Second)
+	seen := aud.get("/requests/" + r.ID + "/seen/ann")
+	_, vote, err := h.Broker.Seen(t.Context(), h.Principals[brokertest.Auditor], r.ID, "ann")
+	if err != nil || vote.Seen == "" {
+		t.Fatal(err)
+	}
+	seen.is(t, http.StatusOK, "What", "ann", "14 s after the page was drawn", canary, "[U&#43;202E]", broker.SeenHash(vote.Seen), r.Digest, r.Match)
+	if agentBox.FindString(seen.body) != agentBox.FindString(page.body) {
+		t.Error("the agent's text is drawn differently")
+	}
+	bob.get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusNotFound)
+	h.as(brokertest.Approver).get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusOK)
+	aud.get("/requests/"+r.ID+"/seen/"+url.PathEscape("../ann")).is(t, http.StatusNotFound)
+	entries, err := h.Broker.Entries(t.Context(), h.Principals[brokertest.Auditor], broker.EntryFilter{RequestID: r.ID, Kind: "request.voted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for e, err := range entries {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; !strings.Contains(string(e.Data), broker.SeenHash(vote.Seen)) || strings.Contains(string(e.Data), canary) {
+			t.Errorf("the record says %s", e.Data)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d entries", n)
+	}
+}

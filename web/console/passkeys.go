@@ -1,0 +1,171 @@
+package console
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/broker/people"
+	"ebb/web/console/passkey"
+)
+
+func (s *Console) passkeys(ctx context.Context, v *visit) ([]people.Passkey, error) {
+	list, err := s.cfg.Passkeys.Passkeys(ctx, v.ID)
+	if err != nil {
+		return nil, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
+	}
+	return list, nil
+}
+
+// recent reports whether the person signed in a short time ago: else who finds an open
+// browser could make a passkey of their own.
+func (s *Console) recent(v *visit) bool { return v.now.Sub(v.session.AuthAt) <= freshFor }
+
+func (s *Console) mayChange(v *visit) error {
+	switch {
+	case s.keys == nil:
+		return broker.E(broker.Invalid, "A passkey belongs to a host name. Open the console under one, on this machine as http://localhost.", nil)
+	case !s.recent(v):
+		return broker.E(broker.Forbidden, "To change passkeys, you must have signed in within the last 10 minutes. Sign in again.", nil)
+	}
+	return nil
+}
+
+// ceremony is what a script hands to the browser, and what its form carries back.
+type ceremony struct {
+	Options json.RawMessage `json:"options"`
+	State   string          `json:"state"`
+}
+
+func (s *Console) registerOptions(c echo.Context, v *visit) error {
+	if err := s.mayChange(v); err != nil {
+		return err
+	}
+	have, err := s.passkeys(c.Request().Context(), v)
+	if err != nil {
+		return err
+	}
+	options, state, err := s.keys.Register(v.ID, v.session.Name, v.session.ID, have)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, ceremony{options, state})
+}
+
+func (s *Console) addPasskey(c echo.Context, v *visit) error {
+	if err := s.mayChange(v); err != nil {
+		return err
+	}
+	ctx, form := c.Request().Context(), c.Request().PostForm
+	have, err := s.passkeys(ctx, v)
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSpace(form.Get("name"))
+	if name == "" {
+		name = "Passkey"
+	}
+	if utf8.RuneCountInString(name) > 60 || !jose.Plain(name) {
+		return broker.E(broker.Invalid, "A name of at most 60 characters that can be seen.", nil)
+	}
+	if len(have) >= people.MaxPasskeys {
+		return broker.E(broker.Invalid, "You have 20 passkeys. Remove one first.", nil)
+	}
+	key, err := s.keys.Registered(v.ID, v.session.Name, v.session.ID, form.Get("state"), []byte(form.Get("assertion")))
+	if err != nil {
+		return broker.E(broker.Invalid, "The browser made no passkey that can be used here. Try again; it needs one that asks for your finger, face or PIN.", err)
+	}
+	key.Name = name
+	if err := s.b.PasskeyChanged(ctx, v.Principal, hex.EncodeToString(key.ID), true); err != nil {
+		return err
+	}
+	if err := s.cfg.Passkeys.AddPasskey(ctx, key); err != nil {
+		return broker.E(broker.Unavailable, "The passkey could not be kept. Try again.", err)
+	}
+	return s.redirect(c, "/settings")
+}
+
+func (s *Console) removePasskey(c echo.Context, v *visit) error {
+	id, err := hex.DecodeString(c.Request().PostForm.Get("id"))
+	if err != nil {
+		return broker.E(broker.Invalid, "This is no passkey.", err)
+	}
+	ctx := c.Request().Context()
+	if err := s.cfg.Passkeys.RemovePasskey(ctx, v.ID, id); err != nil {
+		if errors.Is(err, people.ErrNoPasskey) {
+			return broker.E(broker.NotFound, "You have no such passkey.", err)
+		}
+		return broker.E(broker.Unavailable, "The database does not answer: the passkey is as it was. Try again.", err)
+	}
+	if err := s.b.PasskeyChanged(ctx, v.Principal, hex.EncodeToString(id), false); err != nil {
+		return err
+	}
+	return s.redirect(c, "/settings")
+}
+
+// Challenge is where the script of a form gets what the passkey is to sign; "" when this
+// person has none, or none is asked for here.
+func (v view) Challenge(request, choice, digest string) (string, error) {
+	if v.s.keys == nil {
+		return "", nil
+	}
+	have, err := v.s.passkeys(context.Background(), v.Who)
+	if err != nil || len(have) == 0 {
+		return "", err
+	}
+	return v.Base + "/requests/" + url.PathEscape(request) + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}}.Encode(), nil
+}
+
+func (s *Console) challenge(c echo.Context, v *visit) error {
+	if s.keys == nil {
+		return broker.E(broker.NotFound, "There are no passkeys at this address.", nil)
+	}
+	have, err := s.passkeys(c.Request().Context(), v)
+	if err != nil {
+		return err
+	}
+	options, state, err := s.keys.Ask(passkey.Decision{Request: c.Param("id"), Choice: c.QueryParam("choice"), Digest: c.QueryParam("digest")}, v.ID, v.session.ID, have)
+	if err != nil {
+		return broker.E(broker.NotFound, "You have no passkey.", err)
+	}
+	return c.JSON(http.StatusOK, ceremony{options, state})
+}
+
+// proved judges the assertion that came with a decide form. It counts once.
+func (s *Console) proved(c echo.Context, v *visit, d passkey.Decision) (string, error) {
+	if s.keys == nil {
+		return "", broker.E(broker.Invalid, "There are no passkeys at this address.", nil)
+	}
+	if v.session.Method != methodLink && v.now.Sub(v.session.GroupsAt) > groupsFor {
+		return "", broker.E(broker.Forbidden, "Your groups were read more than 15 minutes ago. Sign in again, then send this form.", nil)
+	}
+	ctx, form := c.Request().Context(), c.Request().PostForm
+	have, err := s.passkeys(ctx, v)
+	if err != nil {
+		return "", err
+	}
+	p, count, once, err := s.keys.Proved(d, v.ID, v.session.ID, form.Get("state"), have, []byte(form.Get("assertion")))
+	if err != nil {
+		return "", broker.E(broker.Forbidden, "The passkey did not prove this answer to this request on these facts. Send the form again.", err)
+	}
+	if err := s.b.Once(ctx, "passkey:"+once, v.now.Add(2*passkey.Lifetime)); err != nil {
+		return "", err
+	}
+	switch err := s.cfg.Passkeys.UsePasskey(ctx, v.ID, p.Key, count, v.now); {
+	case errors.Is(err, people.ErrCounted), errors.Is(err, people.ErrNoPasskey):
+		return "", broker.E(broker.Forbidden, "The passkey counts backwards, or was removed: a copy of it may be in use. Remove it in the settings.", err)
+	case err != nil:
+		return "", broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
+	}
+	raw, err := json.Marshal(p)
+	return string(raw), err
+}

@@ -1,0 +1,243 @@
+package console_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/web/console/passkey"
+)
+
+// authenticator is one in software, and what a browser makes of its answers.
+type authenticator struct {
+	t      *testing.T
+	key    *ecdsa.PrivateKey
+	id     []byte
+	count  uint32
+	origin string
+	rp     string
+	flags  byte // user present, user verified
+}
+
+func newAuthenticator(t *testing.T) *authenticator {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authenticator{t: t, key: k, id: []byte(rand.Text()), origin: brokertest.Issuer, rp: "ebb.test", flags: 0x05}
+}
+
+func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+func (a *authenticator) must(b []byte, err error) []byte {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return b
+}
+
+func (a *authenticator) clientData(kind, challenge string) []byte {
+	return a.must(json.Marshal(map[string]any{"type": kind, "challenge": challenge, "origin": a.origin, "crossOrigin": false}))
+}
+
+func (a *authenticator) data(flags byte) []byte {
+	sum := sha256.Sum256([]byte(a.rp))
+	return binary.BigEndian.AppendUint32(append(sum[:], flags), a.count)
+}
+
+// options is what the console says at this path.
+func (a *authenticator) options(b *browser, path string) (challenge, state string) {
+	a.t.Helper()
+	got := b.get(path)
+	got.is(a.t, http.StatusOK)
+	var c struct {
+		Options struct {
+			Challenge        string `json:"challenge"`
+			UserVerification string `json:"userVerification"`
+		} `json:"options"`
+		State string `json:"state"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &c); err != nil || c.Options.Challenge == "" || c.State == "" {
+		a.t.Fatalf("%v: %s", err, got.body)
+	}
+	return c.Options.Challenge, c.State
+}
+
+func (a *authenticator) create(challenge string) string {
+	point := a.must(a.key.PublicKey.Bytes()) // 0x04, x, y (SEC 1 section 2.3.3)
+	cose := a.must(cbor.Marshal(map[int]any{1: 2, 3: -7, -1: 1, -2: point[1:33], -3: point[33:]}))
+	data := append(a.data(a.flags|0x40), make([]byte, 16)...)
+	data = append(binary.BigEndian.AppendUint16(data, uint16(len(a.id))), a.id...)
+	object := a.must(cbor.Marshal(map[string]any{"fmt": "none", "attStmt": map[string]any{}, "authData": append(data, cose...)}))
+	return string(a.must(json.Marshal(map[string]any{"id": b64(a.id), "rawId": b64(a.id), "type": "public-key", "clientExtensionResults": map[string]any{},
+		"response": map[string]any{"clientDataJSON": b64(a.clientData("webauthn.create", challenge)), "attestationObject": b64(object), "transports": []string{"internal"}}})))
+}
+
+func (a *authenticator) get(challenge string) string {
+	a.count++
+	data, client := a.data(a.flags), a.clientData("webauthn.get", challenge)
+	hash := sha256.Sum256(client)
+	sum := sha256.Sum256(append(append([]byte{}, data...), hash[:]...))
+	sig := a.must(ecdsa.SignASN1(rand.Reader, a.key, sum[:]))
+	return string(a.must(json.Marshal(map[string]any{"id": b64(a.id), "rawId": b64(a.id), "type": "public-key", "clientExtensionResults": map[string]any{},
+		"response": map[string]any{"clientDataJSON": b64(client), "authenticatorData": b64(data), "signature": b64(sig)}})))
+}
+
+// register makes a passkey in the settings.
+func (a *authenticator) register(b *browser) answer {
+	a.t.Helper()
+	challenge, state := a.options(b, "/settings/passkeys/options")
+	return b.send(b.get("/settings"), "/settings/passkeys", url.Values{"name": {"My key"}, "assertion": {a.create(challenge)}, "state": {state}})
+}
+
+func TestPasskeySettings(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b, other := h.as(brokertest.Approver), h.as(brokertest.Second)
+	for name, change := range map[string]func(*authenticator){
+		"another origin": func(a *authenticator) { a.origin = "https://evil.test" }, "another host": func(a *authenticator) { a.rp = "evil.test" }, "person not verified": func(a *authenticator) { a.flags = 0x01 },
+	} {
+		a := newAuthenticator(t)
+		change(a)
+		if got := a.register(b); got.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %d", name, got.StatusCode)
+		}
+	}
+	a := newAuthenticator(t)
+	challenge, state := a.options(b, "/settings/passkeys/options")
+	// What was begun by one person is not finished by another, nor late, nor in another session.
+	fields := url.Values{"assertion": {a.create(challenge)}, "state": {state}}
+	other.send(other.get("/settings"), "/settings/passkeys", fields).is(t, http.StatusBadRequest)
+	again := h.as(brokertest.Approver)
+	again.send(again.get("/settings"), "/settings/passkeys", fields).is(t, http.StatusBadRequest)
+	h.Clock.Add(2*time.Minute + time.Second)
+	b.send(b.get("/settings"), "/settings/passkeys", fields).is(t, http.StatusBadRequest)
+	a.register(b).is(t, http.StatusSeeOther)
+	page := b.get("/settings")
+	page.is(t, http.StatusOK, "My key", "never used")
+	if a.register(b).StatusCode == http.StatusSeeOther {
+		t.Error("the same passkey twice")
+	}
+	// Nobody else removes it.
+	id := b.fill(page, "/settings/passkeys/remove", nil).Get("id")
+	newAuthenticator(t).register(other).is(t, http.StatusSeeOther)
+	other.send(other.get("/settings"), "/settings/passkeys/remove", url.Values{"id": {id}}).is(t, http.StatusNotFound)
+	b.send(page, "/settings/passkeys/remove", nil).is(t, http.StatusSeeOther)
+	if page := b.get("/settings"); strings.Contains(page.body, "My key") {
+		t.Error("it is still there")
+	}
+	h.Clock.Add(10 * time.Minute)
+	b.get("/settings").is(t, http.StatusOK, "sign in again")
+	b.get("/settings/passkeys/options").is(t, http.StatusForbidden)
+}
+
+func TestPasskeyDecision(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write")
+	b, a := h.as(brokertest.Approver), newAuthenticator(t)
+	a.register(b).is(t, http.StatusSeeOther)
+	h.Clock.Add(11 * time.Minute) // the session alone is not enough any more
+	page := b.get("/requests/" + r.ID)
+	page.is(t, http.StatusOK, "data-passkey")
+	at := func(choice, digest string) string {
+		return "/requests/" + r.ID + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}}.Encode()
+	}
+	narrow := url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}
+	choose := func(b *browser, assertion, state string) answer {
+		f := url.Values{"assertion": {assertion}, "state": {state}}
+		for k, v := range narrow {
+			f[k] = v
+		}
+		return b.choose(b.get("/requests/"+r.ID), r.ID, "narrow", f)
+	}
+	refused := func(name string, got answer) {
+		t.Helper()
+		if got.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %d", name, got.StatusCode)
+		}
+	}
+	refused("none", b.choose(page, r.ID, "narrow", narrow))
+	for _, bad := range []string{"x", "{}", "[]", `{"id":"","type":"public-key"}`} {
+		_, state := a.options(b, at("narrow", r.Digest))
+		refused(bad, choose(b, bad, state))
+	}
+	c, state := a.options(b, at("approve", r.Digest))
+	refused("for another answer", choose(b, a.get(c), state))
+	c, state = a.options(b, at("narrow", strings.Repeat("A", len(r.Digest))))
+	refused("of other facts", choose(b, a.get(c), state))
+	c, _ = a.options(b, at("narrow", r.Digest))
+	_, state = a.options(b, at("narrow", r.Digest))
+	refused("of another form", choose(b, a.get(c), state))
+	c, state = a.options(b, at("narrow", r.Digest))
+	refused("no state", choose(b, a.get(c), ""))
+	a.flags = 0x01
+	refused("person not verified", choose(b, a.get(c), state))
+	a.flags = 0x05
+	a.origin = "https://evil.test"
+	refused("another origin", choose(b, a.get(c), state))
+	a.origin = brokertest.Issuer
+	refused("another passkey", choose(b, newAuthenticator(t).get(c), state))
+	late := a.get(c)
+	h.Clock.Add(2*time.Minute + time.Second)
+	refused("late", choose(b, late, state))
+	// Somebody else with it, who has a passkey too.
+	second := h.as(brokertest.Second)
+	newAuthenticator(t).register(second).is(t, http.StatusSeeOther)
+	h.Clock.Add(11 * time.Minute)
+	b.get("/queue").is(t, http.StatusOK)
+	c, state = a.options(b, at("narrow", r.Digest))
+	good := a.get(c)
+	refused("another person", choose(second, good, state))
+	choose(b, good, state).is(t, http.StatusSeeOther)
+	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Seen: true})
+	if err != nil || len(got) != 1 || len(got[0].Votes) != 1 {
+		t.Fatal(got, err)
+	}
+	// An auditor checks it: this passkey signed this answer, and no other.
+	var p passkey.Proof
+	if err := json.Unmarshal([]byte(got[0].Votes[0].Proof), &p); err != nil {
+		t.Fatal(err)
+	}
+	d := passkey.Decision{Request: r.ID, Choice: "narrow", Digest: r.Digest}
+	if err := p.Verify(d); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range []passkey.Decision{{Request: r.ID, Choice: "approve", Digest: r.Digest}, {Request: "req_x", Choice: "narrow", Digest: r.Digest}, {Request: r.ID, Choice: "narrow"}} {
+		if p.Verify(wrong) == nil {
+			t.Errorf("it proves %+v, too", wrong)
+		}
+	}
+	// Once, and a copy of the passkey that counts less is found out.
+	r = h.asked("orders:eu/2:write")
+	narrow.Set("scope", "orders:eu/2:write")
+	refused("again", choose(b, good, state))
+	a.count = 0
+	c, state = a.options(b, at("narrow", r.Digest))
+	refused("a copy", choose(b, a.get(c), state))
+}
+
+// TestNoPasskeyAtAddress: a browser keeps none for an address.
+func TestNoPasskeyAtAddress(t *testing.T) {
+	t.Parallel()
+	for origin, want := range map[string]error{"http://127.0.0.1:8420": passkey.ErrAddress, "http://[::1]:8420": passkey.ErrAddress, "http://localhost:8420": nil, "https://ebb.example.com": nil} {
+		if _, err := passkey.New(origin, make([]byte, 32), time.Now); err != want {
+			t.Errorf("%s: %v", origin, err)
+		}
+	}
+}

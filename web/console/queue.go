@@ -1,0 +1,160 @@
+package console
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/broker/agenttext"
+	"ebb/broker/risk"
+)
+
+// queueRows is how many requests one page lists.
+const queueRows = 50
+
+type queuePage struct {
+	Mine   bool // what this person has a say in; otherwise all that they may see
+	Tabs   bool // there are both
+	Rows   []queueRow
+	Total  int
+	Counts []count
+	Filter queueFilter
+	First  string // query of the first page, when this is another
+	Next   string // query of the next page; "" = there is none
+}
+
+type count struct {
+	Level risk.Level
+	N     int
+}
+
+type queueFilter struct {
+	Text, Provider, Task, Risk string
+	All                        bool
+}
+
+func (f queueFilter) query() url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"q": f.Text, "provider": f.Provider, "task": f.Task, "risk": f.Risk} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.All {
+		q.Set("view", "all")
+	}
+	return q
+}
+
+// queueRow is one request: facts and names of the broker's, nothing that an agent wrote.
+type queueRow struct {
+	ID, Match  string
+	Level      risk.Level
+	Title      title
+	Task, Name string
+	Owner      string
+	TTL        time.Duration
+	Ends       time.Time
+	Notes      []string
+}
+
+// queue is every request that waits for a person and that this one may see: the worst
+// first, of these what ends first. It is a picture of one moment: rows move when the
+// person asks for the page again.
+func (s *Console) queue(c echo.Context, v *visit) error {
+	q := c.QueryParams()
+	approver := v.Has(broker.RoleApprover)
+	f := queueFilter{Text: q.Get("q"), Provider: q.Get("provider"), Task: q.Get("task"), Risk: q.Get("risk"), All: q.Get("view") == "all" || !approver}
+	after, err := readPlace(q.Get("after"))
+	if err != nil {
+		return err
+	}
+	if len(f.Text) > 200 || len(f.Provider) > 200 || len(f.Task) > 200 {
+		return broker.E(broker.Invalid, "What you search for is too long.", nil)
+	}
+	list, counts, err := s.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{
+		Text: f.Text, Provider: f.Provider, TaskID: f.Task, Rank: risk.Level(f.Risk).Rank(), After: after, Limit: queueRows,
+	})
+	if err != nil {
+		return err
+	}
+	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f}
+	for _, n := range counts {
+		page.Total += n
+	}
+	for _, l := range []risk.Level{risk.High, risk.Medium, risk.Low} {
+		if n := counts[l.Rank()]; n > 0 {
+			page.Counts = append(page.Counts, count{l, n})
+		}
+	}
+	for _, r := range list {
+		page.Rows = append(page.Rows, rowOf(v, r))
+	}
+	if after.ID != "" {
+		page.First = "?" + f.query().Encode()
+	}
+	if len(list) == queueRows {
+		next := f.query()
+		next.Set("after", placeText(list[len(list)-1].Place()))
+		page.Next = "?" + next.Encode()
+	}
+	return s.draw(c, http.StatusOK, v, "queue", frame{Title: "Queue", Nav: "/queue"}, page)
+}
+
+func rowOf(v *visit, r broker.Request) queueRow {
+	row := queueRow{ID: r.ID, Match: r.Match, Title: titleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt}
+	if f, err := r.Sheet(); err == nil {
+		if row.Level = risk.High; f.Risk != nil {
+			row.Level = f.Risk.Level
+		}
+		row.Name = agenttext.ShowLine(agenttext.From(f.TaskName), 80)
+		if len(f.Taint) > 0 {
+			row.Notes = append(row.Notes, "has read what others write")
+		}
+		if !f.Understood() {
+			row.Notes = append(row.Notes, "not understood")
+		}
+	} else {
+		row.Level, row.Notes = risk.High, append(row.Notes, "not understood")
+	}
+	if r.Asked > 1 {
+		row.Notes = append(row.Notes, "asked more than once")
+	}
+	if whyNot(view{Who: v, Now: v.now, Zone: time.UTC}, r) != "" {
+		row.Notes = append(row.Notes, "not for you to decide")
+	}
+	return row
+}
+
+type placeJSON struct {
+	Rank int    `json:"r"`
+	At   int64  `json:"t"` // Unix milliseconds
+	ID   string `json:"i"`
+}
+
+func placeText(p broker.Place) string {
+	b, _ := json.Marshal(placeJSON{p.Rank, p.ExpiresAt.UnixMilli(), p.ID}) // plain members
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// readPlace reads a cursor. Anybody may write one: it chooses where a list begins, not
+// what is on it.
+func readPlace(text string) (broker.Place, error) {
+	if text == "" {
+		return broker.Place{}, nil
+	}
+	var p placeJSON
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil || p.ID == "" || len(text) > 200 {
+		return broker.Place{}, broker.E(broker.Invalid, "The address of this page of the queue is damaged. Go to the queue anew.", err)
+	}
+	return broker.Place{Rank: p.Rank, ExpiresAt: time.UnixMilli(p.At), ID: p.ID}, nil
+}

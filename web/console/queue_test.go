@@ -1,0 +1,134 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+)
+
+// wait makes n requests wait, copies of one: of which rank and ending when is the
+// caller's to say.
+func (h *house) wait(n int, change func(i int, r *broker.Request)) broker.Request {
+	h.t.Helper()
+	r := h.asked("orders:eu/1:write")
+	for i := range n {
+		one := r
+		one.ID, one.Dedupe = fmt.Sprintf("req_%032x", i), fmt.Sprint("copy ", i)
+		change(i, &one)
+		e := audit.Entry{At: h.Clock.Now(), Kind: audit.RequestCreated, Actor: "test", TaskID: one.TaskID, RequestID: one.ID}
+		if _, _, err := h.Store.Create(h.t.Context(), one, 0, e); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return r
+}
+
+var reviews = regexp.MustCompile(`href="/requests/(req_[0-9a-f]+)"`)
+
+// The queue of many: the worst first, then what ends first; each once, page by page, with
+// the whole count on each page.
+func TestQueueOfMany(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	now := h.Clock.Now()
+	var want []string
+	rank := func(i int) int { return 3 - i%3 }
+	own := h.wait(130, func(i int, r *broker.Request) {
+		r.Rank, r.ExpiresAt = rank(i), now.Add(time.Duration(130-i)*time.Minute)
+	})
+	for level := 3; level > 0; level-- {
+		for i := 129; i >= 0; i-- {
+			if rank(i) == level {
+				want = append(want, fmt.Sprintf("req_%032x", i))
+			}
+		}
+	}
+	b := h.as(brokertest.Approver)
+	var got []string
+	path := "/queue"
+	for range 10 {
+		a := b.get(path)
+		a.is(t, http.StatusOK, "Waiting for you (131)", "45 high", "43 medium", "43 low")
+		for _, m := range reviews.FindAllStringSubmatch(a.body, -1) {
+			got = append(got, m[1])
+		}
+		next := regexp.MustCompile(`href="(/queue\?[^"]*)">Next page`).FindStringSubmatch(a.body)
+		if next == nil {
+			break
+		}
+		path = strings.ReplaceAll(next[1], "&amp;", "&")
+	}
+	copies := slices.DeleteFunc(slices.Clone(got), func(id string) bool { return id == own.ID })
+	if len(got) != 131 || !slices.Equal(copies, want) {
+		t.Errorf("%d rows: %v", len(got), got)
+	}
+	b.get("/queue?risk=high").is(t, http.StatusOK, "Waiting for you (45)")
+	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "Nothing waits for you")
+	b.get("/queue?after=%00").is(t, http.StatusBadRequest)
+	b.get("/queue?after="+strings.Repeat("A", 300)).is(t, http.StatusBadRequest)
+	b.get("/queue?q="+strings.Repeat("x", 201)).is(t, http.StatusBadRequest)
+	h.as(brokertest.Auditor).get("/queue").is(t, http.StatusOK, "Waiting (131)")
+	h.as(brokertest.Runner2).get("/queue").is(t, http.StatusOK, "Waiting (0)", "Nothing waits.")
+}
+
+// No row of the queue decides anything, and none holds an agent's word.
+func TestQueueDecidesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	r, s := h.asks("orders:eu/1:write", canary, brokertest.Spec())
+	for range 2 {
+		if _, err := s.AskDeferred(t, "orders:eu/1:write"); broker.AsError(err).Kind != broker.Pending {
+			t.Fatal(err)
+		}
+	}
+	b := h.as(brokertest.Approver)
+	a := b.get("/queue")
+	a.is(t, http.StatusOK, "asked more than once", r.Match, "“fix login”")
+	if strings.Contains(a.body, canary) || strings.Contains(a.body, "/decide") {
+		t.Error("an agent's word, or a form that decides")
+	}
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "asked 3 times, one request")
+}
+
+// BenchmarkQueue draws the first page of ten thousand.
+func BenchmarkQueue(b *testing.B) {
+	h := newHouse(b, brokertest.Config{})
+	now := h.Clock.Now()
+	h.wait(10_000, func(i int, r *broker.Request) {
+		r.Rank, r.ExpiresAt = 1+i%3, now.Add(time.Duration(i)*time.Second+time.Hour)
+	})
+	who := h.as(brokertest.Approver)
+	for b.Loop() {
+		who.get("/queue").is(b, http.StatusOK, "(10001)")
+	}
+}
+
+// F1: what a grant covers is asked of nobody, and the page of another request says so.
+func TestCoveredByGrant(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	r, s := h.asks("orders:eu/*:write", "x", brokertest.Spec())
+	b := h.as(brokertest.Approver)
+	b.choose(b.get("/requests/"+r.ID), r.ID, "approve", url.Values{"target": {"eu/*"}}).is(t, http.StatusSeeOther)
+	if _, err := s.Ask(t, "orders:eu/1:write"); err != nil {
+		t.Fatal(err)
+	}
+	b.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
+	if _, err := s.AskDeferred(t, "orders:eu/1:delete"); broker.AsError(err).Kind != broker.Pending {
+		t.Fatal(err)
+	}
+	rs, err := h.Broker.Requests(t.Context(), h.Principals[brokertest.Approver], broker.RequestFilter{State: broker.RequestPending})
+	if err != nil || len(rs) != 1 {
+		t.Fatal(len(rs), err)
+	}
+	b.get("/requests/"+rs[0].ID).is(t, http.StatusOK, "covered by that grant, and nobody is asked")
+}

@@ -1,0 +1,182 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/broker/risk"
+	"ebb/scopes/policy"
+)
+
+// The choices of the decide form.
+const (
+	choiceDeny    = "deny"
+	choiceNarrow  = "narrow"
+	choiceApprove = "approve"
+)
+
+// code is one reason for a no, as the form offers it.
+type code struct {
+	Code broker.DenyCode
+	Text string
+}
+
+var codes = []code{
+	{broker.TooBroad, "too broad: it should ask for less"},
+	{broker.WrongResource, "wrong resource"},
+	{broker.NotNeeded, "not needed for this task"},
+	{broker.UseExisting, "what it has already is enough"},
+	{broker.AskOwner, "the owner should be asked first"},
+	{broker.ByPolicy, "against our policy"},
+	{broker.Suspicious, "suspicious: also stop the task and revoke all it holds"},
+}
+
+// typed is what somebody wrote into a decide form.
+type typed struct {
+	Choice, Code, Note, Scope, Minutes, Target string
+}
+
+// requestPage is one request, and the forms to decide it where the person may.
+type requestPage struct {
+	Shown    shown
+	Sealed   string // Shown, for the forms
+	State    string // how it ended, or that it waits
+	Left     time.Time
+	Votes    []seenLink
+	May      bool   // the person may decide it now
+	Why      string // why not
+	Off      string // why nothing can be approved, though it can be denied
+	Fresh    bool   // signed in a short time ago
+	Quorum   int
+	Codes    []code
+	Typed    typed
+	Hint     string            // where the suggested smaller yes comes from
+	Problems map[string]string // by field of the form; "" = of the form
+	Changes  []row             // what has changed since it was asked
+}
+
+// seenLink leads to what somebody saw who has decided.
+type seenLink struct {
+	By, Said string
+	At       time.Time
+	Path     string // "" = it is not for this person
+}
+
+// Focus is the field to look at after a form that could not be taken.
+func (p requestPage) Focus(field string) bool { return p.Problems[field] != "" }
+
+// request is the page of one request.
+func (s *Console) request(c echo.Context, v *visit) error {
+	r, err := s.b.Request(c.Request().Context(), v.Principal, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return s.drawRequest(c, http.StatusOK, v, r, typed{}, nil)
+}
+
+// drawRequest draws a request with what was typed, if anything was.
+func (s *Console) drawRequest(c echo.Context, status int, v *visit, r broker.Request, in typed, problems map[string]string) error {
+	ctx := c.Request().Context()
+	vw := s.view(c, v, frame{}, nil)
+	// That the past cannot be read must not keep anybody from a no.
+	before, _ := s.b.Requests(ctx, v.Principal, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 20}})
+	page := requestPage{
+		Shown: s.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Fresh: s.fresh(v), Quorum: r.Quorum, Codes: codes, Problems: problems,
+	}
+	page.Typed, page.Hint = s.suggest(in, r)
+	for _, vote := range r.Votes {
+		said := "no"
+		if vote.Approve {
+			said = "yes"
+		}
+		link := seenLink{By: vote.By, Said: said, At: vote.At}
+		if v.ID == vote.By || v.Has(broker.RoleAuditor, broker.RoleOperator) {
+			link.Path = "/requests/" + r.ID + "/seen/" + url.PathEscape(vote.By)
+		}
+		page.Votes = append(page.Votes, link)
+	}
+	if page.Why = whyNot(vw, r); page.Why == "" {
+		page.May = true
+		page.Off, page.Changes = s.off(c, v, r, page.Shown)
+		var err error
+		if page.Sealed, err = s.sealShown(page.Shown); err != nil {
+			return err
+		}
+	}
+	return s.draw(c, status, v, "request", frame{Title: page.Shown.Title.String(), Nav: "/queue"}, page)
+}
+
+// whyNot is why this person has nothing to decide here; "" = they have.
+func whyNot(v view, r broker.Request) string {
+	mine := slices.ContainsFunc(r.Votes, func(o broker.Vote) bool { return o.By == v.Who.ID })
+	switch {
+	case r.State != broker.RequestPending:
+		return "It is decided: " + endOf(v, r) + "."
+	case !r.ExpiresAt.After(v.Now):
+		return "Its time is over since " + clock(v, r.ExpiresAt) + ": nobody answered, which is a no (no_answer)."
+	case mine:
+		return "Your answer is given. It waits for a second person, who does not see it before giving theirs."
+	}
+	if err := broker.MayDecide(v.Who.Principal, r); err != nil {
+		return broker.AsError(err).Public
+	}
+	return ""
+}
+
+// off is why nothing can be approved at the moment, and what has changed, if that is why.
+func (s *Console) off(c echo.Context, v *visit, r broker.Request, sh shown) (string, []row) {
+	if sh.Unread != "" {
+		return sh.Unread, nil
+	}
+	effect, again, err := s.b.Again(c.Request().Context(), v.Principal, r.ID)
+	if err != nil {
+		e := broker.AsError(err)
+		if e.Kind == broker.Unavailable {
+			return "A part of ebb that has to agree does not answer, so nothing can be approved. A no is taken all the same.", nil
+		}
+		return e.Public, nil
+	}
+	if effect == policy.Ask && again.Digest == r.Digest {
+		return "", nil
+	}
+	return "The facts have changed since it was asked, so it cannot be approved as it stands. Deny it, and the agent may ask again.", changes(r, effect, again)
+}
+
+// suggest fills in what was not typed: the smaller yes.
+func (s *Console) suggest(in typed, r broker.Request) (_ typed, hint string) {
+	if in.Scope == "" {
+		in.Scope, hint = r.Scopes.String(), "As filled in it is the same, for half the time."
+		f, err := r.Sheet()
+		would, undoable := r.Scopes.Narrow(f.WouldAllow), r.Scopes.Narrow(f.Undoable)
+		switch {
+		case err != nil:
+		case !would.Empty():
+			in.Scope, hint = would.String(), "Filled in is what policy grants without asking anybody."
+		case !undoable.Empty():
+			in.Scope, hint = undoable.String(), "Filled in is the part that can be undone."
+		}
+	}
+	if in.Minutes == "" {
+		in.Minutes = strconv.Itoa(max(1, int(r.TTL.Duration()/time.Minute)/2))
+	}
+	return in, hint
+}
+
+// isHigh reports whether a request is of high risk: also when nobody can tell.
+func isHigh(r broker.Request) bool {
+	f, err := r.Sheet()
+	return err != nil || f.Risk == nil || f.Risk.Level == risk.High
+}
+
+// target is what is typed to approve what is of high risk.
+func target(r broker.Request) string { return titleOf(r.Scopes, r.Provider).Target }
+
+// splitWords makes one scope value of what was typed over several lines.
+func splitWords(text string) string { return strings.Join(strings.Fields(text), " ") }

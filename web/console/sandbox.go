@@ -1,0 +1,103 @@
+package console
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+type sandboxPage struct {
+	Task      task
+	Sandbox   *broker.Sandbox // nil: none has proved itself yet
+	Class     string
+	Selectors []selector
+	Last      audit.Entry // the last evidence that was accepted
+	Live      []credential
+	More      bool
+	Entries   []audit.Entry
+	Reads     bool
+}
+
+// selector is what the runner registered, and what the evidence had.
+type selector struct {
+	Name, Registered, Found string
+	Result                  string // "", same, DIFFERENT, missing
+	Tone                    string
+}
+
+// classes says what the classes of evidence are worth.
+var classes = map[string]string{
+	"kernel": "the kernel of this machine says which process it is", "signed": "somebody signed what it is", "hardware": "hardware signed what runs",
+	"ticket": "whoever had the one-time ticket of the task", "bearer": "whoever held a document that others could copy",
+}
+
+// sandbox shows what a sandbox proved. A task has exactly one sandbox, and ids say which.
+func (s *Console) sandbox(c echo.Context, v *visit) error {
+	ctx, id := c.Request().Context(), c.Param("id")
+	t, err := s.b.Task(ctx, v.Principal, "tsk_"+strings.TrimPrefix(id, "sbx_"))
+	if err != nil || !strings.HasPrefix(id, "sbx_") {
+		if err == nil || broker.AsError(err).Kind == broker.NotFound {
+			err = broker.E(broker.NotFound, "There is no such sandbox.", err)
+		}
+		return err
+	}
+	page := sandboxPage{Task: task{t}, Sandbox: t.Sandbox, Selectors: selectorsOf(t), Reads: v.Has(readers...)}
+	if t.Sandbox != nil {
+		page.Class = classes[t.Sandbox.Class]
+	}
+	if page.Reads {
+		slice, err := s.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: t.ID, Sandbox: id, Limit: listRows, Look: listLook})
+		if err != nil {
+			return err
+		}
+		for _, l := range slice.Leases {
+			page.Live = append(page.Live, credential{l, v.now})
+		}
+		page.More = slice.More
+		entries, err := s.b.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: t.ID, Kinds: []string{"sandbox."}, Limit: listRows, Look: listLook})
+		if err != nil {
+			return err
+		}
+		page.Entries = entries.Entries
+		for _, e := range page.Entries {
+			if e.Kind == audit.SandboxEnrolled || e.Kind == audit.SandboxAttested || e.Kind == audit.SandboxToken {
+				page.Last = e
+				break
+			}
+		}
+	}
+	return s.draw(c, http.StatusOK, v, "sandbox", frame{Title: "Sandbox", Nav: "/tasks"}, page)
+}
+
+func selectorsOf(t broker.Task) []selector {
+	found := map[string]string{}
+	if t.Sandbox != nil {
+		found = t.Sandbox.Selectors
+	}
+	names := slices.Collect(maps.Keys(t.Expect.Selectors))
+	names = append(names, slices.Collect(maps.Keys(found))...)
+	slices.Sort(names)
+	var out []selector
+	for _, n := range slices.Compact(names) {
+		want, registered := t.Expect.Selectors[n]
+		got, has := found[n]
+		row := selector{Name: n, Registered: want, Found: got}
+		switch {
+		case t.Sandbox == nil, !registered:
+		case !has:
+			row.Result, row.Tone = "missing", "bad"
+		case want == got:
+			row.Result, row.Tone = "same", "good"
+		default:
+			row.Result, row.Tone = "DIFFERENT", "bad"
+		}
+		out = append(out, row)
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b := h.browser()
+	a := b.get("/nowhere?x=1")
+	a.is(t, http.StatusNotFound, "nothing at this path", "<h1>")
+	for _, path := range []string{"/v1/nowhere", "/oauth2/nowhere", "/.well-known/nowhere", "/problems/nowhere"} {
+		if a := b.get(path); a.StatusCode/100 != 4 || strings.Contains(a.body, "<h1>") {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+	if a := b.do(http.MethodGet, "/nowhere", nil, func(r *http.Request) { r.Header.Set("Sec-Fetch-Mode", "cors") }); strings.Contains(a.body, "<h1>") {
+		t.Errorf("a program was drawn a page: %s", a.body)
+	}
+	a = b.get("/queue?state=all")
+	a.is(t, http.StatusSeeOther)
+	if a.Header.Get("Location") != "/signin" {
+		t.Fatal(a.Header)
+	}
+	b.get("/signin").is(t, http.StatusOK, "ebb console")
+	l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := strings.TrimPrefix(l.Reveal(), h.Issuer)
+	// Looking at a link spends nothing.
+	for range 3 {
+		b.get(path).is(t, http.StatusOK, "Sign in as ann")
+	}
+	page := b.get(path)
+	a = b.send(page, "/signin/link", nil)
+	a.is(t, http.StatusSeeOther)
+	if a.Header.Get("Location") != "/queue?state=all" {
+		t.Errorf("led to %s", a.Header.Get("Location"))
+	}
+	for _, c := range a.Cookies() {
+		if !strings.HasPrefix(c.Name, "__Host-") || !c.Secure || !c.HttpOnly || c.Path != "/" || c.Domain != "" || c.SameSite == http.SameSiteNoneMode || c.SameSite == 0 {
+			t.Errorf("cookie %+v", c)
+		}
+	}
+	b.get("/queue").is(t, http.StatusOK, "ann", "Queue")
+	// Once.
+	h.browser().send(page, "/signin/link", nil).is(t, http.StatusUnauthorized, "used already", "ebb console")
+	a = b.send(b.get("/queue"), "/signout", nil)
+	a.is(t, http.StatusSeeOther)
+	b.get("/queue").is(t, http.StatusSeeOther)
+}
+
+func TestSignInRecorded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b := h.as(brokertest.Approver)
+	b.send(b.get("/queue"), "/signout", nil).is(t, http.StatusSeeOther)
+	var kinds []string
+	entries, err := h.Broker.Entries(t.Context(), h.Principals[brokertest.Auditor], broker.EntryFilter{Kind: "session.", Actor: brokertest.Approver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range entries {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, e.Kind)
+	}
+	if strings.Join(kinds, " ") != "session.began session.ended" {
+		t.Errorf("on the record: %v", kinds)
+	}
+}
+
+// TestLinksForged: nobody but ebb makes a link, and none is good for longer.
+func TestLinksForged(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := strings.TrimPrefix(l.Reveal(), h.Issuer+"/signin/link?t=")
+	text, mac, _ := strings.Cut(good, ".")
+	for _, bad := range []string{"", ".", text, text + ".", "." + mac, text + "." + mac + "A", text[1:] + "." + mac, strings.ToUpper(text) + "." + mac, strings.Repeat("A", 5000), "\x00.\x00"} {
+		a := h.browser().do(http.MethodPost, "/signin/link", url.Values{"t": {bad}}, nil)
+		if a.StatusCode != http.StatusUnauthorized || len(a.Cookies()) > 0 {
+			t.Errorf("%.40q: %d", bad, a.StatusCode)
+		}
+	}
+	// An address signs nobody in, whatever it says.
+	h.browser().do(http.MethodPost, "/signin/link?t="+good, url.Values{}, nil).is(t, http.StatusUnauthorized)
+	h.browser().get("/signin/link/callback?t="+good).is(t, http.StatusUnauthorized)
+	h.Clock.Add(2*time.Minute + time.Second)
+	h.browser().do(http.MethodPost, "/signin/link", url.Values{"t": {good}}, nil).is(t, http.StatusUnauthorized)
+}
+
+// TestSessionEnds: by itself when nothing happens, and after eight hours whatever happens.
+func TestSessionEnds(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	idle := h.as(brokertest.Approver)
+	h.Clock.Add(29 * time.Minute)
+	idle.get("/queue").is(t, http.StatusOK)
+	h.Clock.Add(29 * time.Minute)
+	idle.get("/queue").is(t, http.StatusOK)
+	h.Clock.Add(30 * time.Minute)
+	idle.get("/queue").is(t, http.StatusSeeOther)
+	busy := h.as(brokertest.Approver)
+	for range 8*3 - 1 {
+		h.Clock.Add(20 * time.Minute)
+		busy.get("/queue").is(t, http.StatusOK)
+	}
+	h.Clock.Add(20 * time.Minute)
+	busy.get("/queue").is(t, http.StatusSeeOther)
+}
+
+// TestWhereToGo: nobody is led away by what stood in an address.
+func TestWhereToGo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	for _, to := range []string{"//evil.test/queue", "https://evil.test", "/signin", "/v1/tasks", "queue", "/queueX"} {
+		b := h.browser()
+		b.cookies["__Host-ebb-to"] = to
+		l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := b.send(b.get(strings.TrimPrefix(l.Reveal(), h.Issuer)), "/signin/link", nil)
+		if got := a.Header.Get("Location"); got != "/queue" {
+			t.Errorf("%q led to %q", to, got)
+		}
+	}
+}

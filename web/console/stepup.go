@@ -1,0 +1,80 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/web/console/passkey"
+	"ebb/web/signin"
+)
+
+const (
+	// freshFor is how old a sign-in may be with which somebody approves.
+	freshFor = 10 * time.Minute
+	// groupsFor is how old the groups may be with which somebody approves: who has left
+	// one must not go on deciding for it.
+	groupsFor = 15 * time.Minute
+)
+
+// stepUp is what a person proves again to give this answer to this request on facts of
+// this digest. A no needs nothing: the safe way is the easy way.
+// What proves it is kept with the answer; "" = the session alone.
+func (s *Console) stepUp(c echo.Context, v *visit, r broker.Request, choice, digest string) (proof string, err error) {
+	switch {
+	case choice == choiceDeny:
+		return "", nil
+	case c.Request().PostForm.Get("assertion") != "":
+		return s.proved(c, v, passkey.Decision{Request: r.ID, Choice: choice, Digest: digest})
+	case s.fresh(v):
+		return "", nil
+	}
+	if s.prover(v) == nil {
+		return "", broker.E(broker.Forbidden, "To approve, you must have signed in within the last 10 minutes. Sign in again in another tab (with `ebb console` for a new link), then send this form again.", nil)
+	}
+	return "", broker.E(broker.Forbidden, "To approve, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link above the forms, then send this form.", nil)
+}
+
+// fresh reports whether the person signed in a short time ago, as strongly as a decision
+// needs, with groups that are still believed.
+func (s *Console) fresh(v *visit) bool {
+	if v.now.Sub(v.session.AuthAt) > freshFor || v.now.Sub(v.session.GroupsAt) > groupsFor {
+		return false
+	}
+	p := s.prover(v)
+	return p == nil || p.Strong(v.session.ACR)
+}
+
+// prover is the way by which this person can prove it again, nil when there is none but
+// to sign in anew.
+func (s *Console) prover(v *visit) signin.Prover {
+	for _, m := range s.cfg.Methods {
+		if p, ok := m.(signin.Prover); ok && m.Name() == v.session.Method {
+			return p
+		}
+	}
+	return nil
+}
+
+// Again is the path of the link by which the person proves it again for this request,
+// "" when there is no such way. A link and no form: a form may not lead to another
+// origin (form-action).
+func (v view) Again(request string) string {
+	if v.s.prover(v.Who) == nil {
+		return ""
+	}
+	return v.Base + "/requests/" + url.PathEscape(request) + "/again"
+}
+
+// again leads to the identity provider, and from there back to the request.
+func (s *Console) again(c echo.Context, v *visit) error {
+	p := s.prover(v)
+	if p == nil {
+		return broker.E(broker.NotFound, "There is no provider to prove it to: sign in again.", nil)
+	}
+	setCookie(c, cookieTo, "/requests/"+url.PathEscape(c.Param("id")), http.SameSiteLaxMode, 10*time.Minute)
+	return s.redirect(c, "/signin/"+p.Name()+"?again=1")
+}

@@ -1,0 +1,133 @@
+package console
+
+import (
+	"strings"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+// Measures of the drawing, in its own units.
+const (
+	lineWidth = 1000
+	laneTop   = 34 // of the first lane, below the hours
+	laneStep  = 26 // of the three lanes of marks
+	barTop    = laneTop + 3*laneStep + 8
+	barStep   = 9
+	barHigh   = 6
+)
+
+// timeline is the life of a task as a picture: lanes with marks for the task, its
+// sandbox and what was decided, and below them a bar for each credential. It holds no
+// text but times and words of ours.
+type timeline struct {
+	High   int
+	Ticks  []tick
+	Lanes  []lane
+	Marks  []mark
+	Bars   []bar
+	Life   bar
+	Now    int // where now is; 0 = after the end
+	Cut    bool
+	Issued int
+	Asked  int
+}
+
+// lineView is a timeline with what draws its times.
+type lineView struct {
+	View view
+	Line timeline
+}
+
+type tick struct {
+	X  int
+	At time.Time
+}
+
+type lane struct {
+	Y    int
+	Name string
+}
+
+type mark struct {
+	X, Y int
+	Tone string
+	What string // the kind, for who points at it
+}
+
+type bar struct {
+	X, Y, Wide, High int
+	Tone             string
+	What             string
+}
+
+// draw makes the picture. Whatever it is given, it stays inside its frame.
+func draw(t broker.Task, leases []broker.Lease, entries []audit.Entry, now time.Time) timeline {
+	from, to := t.OpenedAt, t.ClosedAt
+	if to.IsZero() {
+		to = now
+	}
+	for _, e := range entries {
+		if e.At.After(to) {
+			to = e.At // what is settled after the end
+		}
+	}
+	if !to.After(from.Add(time.Second)) {
+		to = from.Add(time.Second)
+	}
+	x := func(at time.Time) int {
+		return min(max(int(float64(at.Sub(from))/float64(to.Sub(from))*lineWidth), 0), lineWidth)
+	}
+	out := timeline{High: barTop + barStep*len(leases) + 10, Issued: len(leases)}
+	for i := range 5 {
+		at := from.Add(to.Sub(from) * time.Duration(i) / 4)
+		out.Ticks = append(out.Ticks, tick{x(at), at})
+	}
+	for i, name := range []string{"task", "sandbox", "decisions"} {
+		out.Lanes = append(out.Lanes, lane{laneTop + i*laneStep, name})
+	}
+	ended := t.ClosedAt
+	if ended.IsZero() {
+		ended = now
+	}
+	out.Life = bar{0, laneTop - 3, max(x(ended), 2), barHigh, "", "the task"}
+	for _, e := range entries {
+		row, tone := markOf(e.Kind)
+		if row == 2 {
+			out.Asked++
+		}
+		out.Marks = append(out.Marks, mark{x(e.At), laneTop + row*laneStep, tone, e.Kind})
+	}
+	for i, l := range leases {
+		end, tone := l.ExpiresAt, credential{Lease: l, now: now}.Tone()
+		if !l.RevokedAt.IsZero() {
+			end = l.RevokedAt
+		}
+		if end.After(now) {
+			end = now
+		}
+		start := x(l.IssuedAt)
+		out.Bars = append(out.Bars, bar{start, barTop + i*barStep, max(x(end)-start, 3), barHigh, tone, credential{Lease: l, now: now}.Word()})
+	}
+	return out
+}
+
+// markOf is the lane of a kind, and how bad it is.
+func markOf(kind string) (row int, tone string) {
+	switch {
+	case strings.HasPrefix(kind, "sandbox."):
+		row = 1
+	case strings.HasPrefix(kind, "request."), strings.HasPrefix(kind, "token."):
+		row = 2
+	}
+	switch kind {
+	case audit.RequestApproved, audit.SandboxEnrolled, audit.TaskOpened, audit.TaskResumed:
+		tone = "good"
+	case audit.RequestDenied, audit.TokenDenied, audit.SandboxRejected, audit.SandboxDied, audit.TaskTainted:
+		tone = "bad"
+	case audit.RequestCreated, audit.TaskPaused, audit.RequestExpired:
+		tone = "warn"
+	}
+	return row, tone
+}

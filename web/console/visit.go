@@ -1,0 +1,101 @@
+package console
+
+import (
+	"crypto/subtle"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/broker/people"
+	"ebb/web"
+)
+
+const (
+	sessionLife = 8 * time.Hour
+	sessionIdle = 30 * time.Minute
+	seenEvery   = time.Minute // a session is not written for each page
+)
+
+// errNobody: no session, or one that ended.
+var errNobody = broker.E(broker.Unauthenticated, "You are not signed in, or were signed out because nothing happened for half an hour.", nil)
+
+// visit is one request of somebody who is signed in.
+type visit struct {
+	broker.Principal
+	session people.Session
+	now     time.Time
+}
+
+// visit finds who is here, and notes that they were.
+func (s *Console) visit(c echo.Context) (*visit, error) {
+	v, err := s.signedIn(c)
+	if err == nil && v.now.Sub(v.session.SeenAt) >= seenEvery {
+		// That it was used must not keep anybody from using it.
+		_ = s.cfg.Sessions.SeeSession(c.Request().Context(), v.session.ID, v.now)
+	}
+	return v, err
+}
+
+// signedIn finds who is here. It notes nothing: a page that is merely open keeps nobody
+// signed in.
+func (s *Console) signedIn(c echo.Context) (*visit, error) {
+	value := cookie(c, cookieRead)
+	if value == "" {
+		return nil, errNobody
+	}
+	ctx, now := c.Request().Context(), s.cfg.Now()
+	found, err := s.cfg.Sessions.Session(ctx, hashOf(value))
+	switch {
+	case errors.Is(err, people.ErrNone):
+		return nil, errNobody
+	case err != nil:
+		return nil, broker.E(broker.Unavailable, "The database does not answer, so nobody knows who you are. Try again in a moment; `ebb` on the command line may still end things.", err)
+	case ended(found, now):
+		return nil, errNobody
+	}
+	who, err := s.principal(found)
+	if err != nil {
+		return nil, err
+	}
+	web.EventOf(c).Actor = who.ID
+	return &visit{Principal: who, session: found, now: now}, nil
+}
+
+// ended reports whether a session is over, by itself.
+func ended(p people.Session, now time.Time) bool {
+	return !now.Before(p.ExpiresAt) || now.Sub(p.SeenAt) >= sessionIdle
+}
+
+// principal is who a session makes of a person: what the person was when signing in,
+// and, where the configuration names people, still is.
+func (s *Console) principal(p people.Session) (broker.Principal, error) {
+	who := broker.Principal{ID: p.Person, Groups: p.Groups, Also: p.Also}
+	for _, r := range p.Roles {
+		who.Roles = append(who.Roles, broker.Role(r))
+	}
+	named, known := s.b.Principal(p.Person)
+	if p.Method != methodLink {
+		if known {
+			// An identity provider must not make somebody a principal that proves itself by a key.
+			return broker.Principal{}, errNobody
+		}
+		return who, nil
+	}
+	if !known {
+		return broker.Principal{}, errNobody
+	}
+	who.Groups = named.Groups
+	who.Roles = slices.DeleteFunc(who.Roles, func(r broker.Role) bool { return !named.Has(r) })
+	return who, nil
+}
+
+const methodLink = "link"
+
+// acts reports whether the browser also sent the cookie that another site cannot make
+// it send.
+func (v *visit) acts(c echo.Context) bool {
+	return subtle.ConstantTimeCompare([]byte(hashOf(cookie(c, cookieAct))), []byte(v.session.Act)) == 1
+}

@@ -1,0 +1,58 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Processes that connect to the socket without end take its places and no more, and
+// each that ends, in whatever way, gives its place back.
+func TestPeerPlaces(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	raw, err := ListenUnix(t.Context(), path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, ok := raw.(*peerListener)
+	if !ok {
+		t.Fatalf("%T", raw)
+	}
+	l.slots = newSlots(1)
+	srv := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), Limits{}, nil)
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	dial := func() net.Conn {
+		c, err := new(net.Dialer).DialContext(t.Context(), "unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	get := func(within time.Duration) error {
+		tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(), nil }}
+		defer tr.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: tr, Timeout: within}).Get("http://ebb.test/")
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
+	}
+	for range 20 {
+		if err := get(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hog := dial()
+	if err := get(200 * time.Millisecond); err == nil {
+		t.Error("a second connection was taken")
+	}
+	_ = hog.Close()
+	if err := get(10 * time.Second); err != nil {
+		t.Errorf("after it has gone: %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+package link
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/broker/provider"
+	"ebb/web/signin"
+)
+
+// lifetime of a link. It is opened by hand, at once.
+const lifetime = 2 * time.Minute
+
+// Config is what New needs.
+type Config struct {
+	Broker *broker.Broker   // required
+	Base   string           // public URL of ebb; required
+	Key    []byte           // 32 bytes that replicas share; required
+	Now    func() time.Time // nil = time.Now
+}
+
+// Links makes links and is the Method that takes them.
+type Links struct{ cfg Config }
+
+var _ signin.Method = (*Links)(nil)
+
+// New makes Links.
+func New(c Config) *Links {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Links{cfg: c}
+}
+
+// content is what a link says. Nobody but this ebb can have written it.
+type content struct {
+	Principal string        `json:"p"`
+	Roles     []broker.Role `json:"r"`
+	Until     int64         `json:"e"` // Unix seconds
+	Once      string        `json:"o"`
+}
+
+// Make is a link by which who signs in, once, and until when.
+func (l *Links) Make(_ context.Context, who broker.Principal) (provider.Secret, time.Time, error) {
+	until := l.cfg.Now().Add(lifetime).Truncate(time.Second)
+	body, err := json.Marshal(content{Principal: who.ID, Roles: who.Roles, Until: until.Unix(), Once: rand.Text()})
+	if err != nil {
+		return provider.Secret{}, time.Time{}, err
+	}
+	text := base64.RawURLEncoding.EncodeToString(body)
+	return provider.NewSecret(l.cfg.Base + "/signin/" + l.Name() + "?" + url.Values{"t": {text + "." + l.mac(text)}}.Encode()), until, nil
+}
+
+func (l *Links) mac(text string) string {
+	m := hmac.New(sha256.New, l.cfg.Key)
+	m.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+// Name implements signin.Method.
+func (l *Links) Name() string { return "link" }
+
+// Label implements signin.Method: the command makes the link.
+func (l *Links) Label() string { return "" }
+
+// Begin implements signin.Method. It spends nothing: what looks at links before people
+// do must not use them up.
+func (l *Links) Begin(c echo.Context, h signin.Host) error {
+	token := c.QueryParam("t")
+	in, err := l.read(token)
+	if err != nil {
+		return err
+	}
+	return h.Ask(c, signin.Form{
+		Title: "Sign in as " + in.Principal, Text: "This link was made by `ebb console` on this machine. It works once.",
+		Hidden: map[string]string{"t": token}, Button: "Sign in",
+	})
+}
+
+// Finish implements signin.Method.
+func (l *Links) Finish(c echo.Context, h signin.Host) error {
+	in, err := l.read(c.Request().PostFormValue("t")) // never from the address: a GET signs nobody in
+	if err != nil {
+		return err
+	}
+	who, known := l.cfg.Broker.Principal(in.Principal)
+	if !known {
+		return errLink()
+	}
+	who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r broker.Role) bool { return !slices.Contains(in.Roles, r) })
+	if err := l.cfg.Broker.Once(c.Request().Context(), "link:"+in.Once, time.Unix(in.Until, 0).Add(time.Minute)); err != nil {
+		if broker.AsError(err).Kind == broker.Conflict {
+			return errLink()
+		}
+		return err
+	}
+	return h.Welcome(c, signin.Person{Principal: who, AuthAt: l.cfg.Now()})
+}
+
+func (l *Links) read(token string) (in content, err error) {
+	text, mac, found := strings.Cut(token, ".")
+	if !found || len(token) > 2048 || !hmac.Equal([]byte(mac), []byte(l.mac(text))) {
+		return in, errLink()
+	}
+	body, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(body, &in) != nil || !l.cfg.Now().Before(time.Unix(in.Until, 0)) {
+		return in, errLink()
+	}
+	return in, nil
+}
+
+func errLink() error {
+	return broker.E(broker.Unauthenticated, "The link was used already, is too old, or is not of this ebb. Run `ebb console` for another one.", nil)
+}

@@ -1,0 +1,77 @@
+package oidc
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/labstack/echo/v4"
+	"golang.org/x/oauth2"
+
+	"ebb/broker"
+	"ebb/web/signin"
+)
+
+const (
+	// cookieName binds an answer of the provider to the browser that asked: without it
+	// somebody could sign another person in as themselves (RFC 9700 section 4.7).
+	cookieName = "__Host-ebb-oidc"
+	lifetime   = 10 * time.Minute // of one sign-in, login form and all
+	maxAge     = 8 * time.Hour    // of the person's proof at the provider
+)
+
+// attempt is one sign-in under way. The browser keeps it.
+type attempt struct {
+	ID    string
+	At    time.Time
+	Again bool // for a decision: it must be proved now
+}
+
+// Begin implements signin.Method. It is a GET, and so may lead to another origin:
+// form-action would keep a form from it.
+func (o *OIDC) Begin(c echo.Context, _ signin.Host) error {
+	s, err := o.provider(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	a := attempt{ID: rand.Text() + rand.Text(), At: o.cfg.Now(), Again: c.QueryParam("again") == "1"}
+	c.SetCookie(&http.Cookie{Name: cookieName, Value: o.seal(a), Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(lifetime / time.Second)})
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(o.derive("verifier", a.ID)), oidc.Nonce(o.derive("nonce", a.ID))}
+	age := maxAge
+	if a.Again {
+		age = 0
+		if len(o.cfg.ACRValues) > 0 {
+			options = append(options, oauth2.SetAuthURLParam("acr_values", strings.Join(o.cfg.ACRValues, " ")))
+		}
+	}
+	options = append(options, oauth2.SetAuthURLParam("max_age", strconv.Itoa(int(age/time.Second))))
+	return c.Redirect(http.StatusSeeOther, s.oauth.AuthCodeURL(o.derive("state", a.ID), options...))
+}
+
+func (o *OIDC) seal(a attempt) string {
+	text := strings.Join([]string{a.ID, strconv.FormatInt(a.At.Unix(), 10), strconv.FormatBool(a.Again)}, ".")
+	return text + "." + o.derive("cookie", text)
+}
+
+// attempt reads the cookie: one that this ebb wrote a short time ago.
+func (o *OIDC) attempt(c echo.Context) (attempt, error) {
+	no := broker.E(broker.Unauthenticated, "This sign-in did not begin in this browser, or began more than 10 minutes ago. Begin again.", nil)
+	found := c.Request().CookiesNamed(cookieName)
+	if len(found) != 1 {
+		return attempt{}, no
+	}
+	part := strings.Split(found[0].Value, ".")
+	if len(part) != 4 || !hmac.Equal([]byte(part[3]), []byte(o.derive("cookie", strings.Join(part[:3], ".")))) {
+		return attempt{}, no
+	}
+	at, err := strconv.ParseInt(part[1], 10, 64)
+	a := attempt{ID: part[0], At: time.Unix(at, 0), Again: part[2] == "true"}
+	if age := o.cfg.Now().Sub(a.At); err != nil || age < -time.Minute || age > lifetime {
+		return attempt{}, no
+	}
+	return a, nil
+}

@@ -1,0 +1,109 @@
+package oidc
+
+import (
+	"context"
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/labstack/echo/v4"
+	"golang.org/x/oauth2"
+
+	"ebb/broker"
+	"ebb/web/signin"
+)
+
+// Finish implements signin.Method.
+func (o *OIDC) Finish(c echo.Context, h signin.Host) error {
+	if c.Request().Method != http.MethodGet {
+		return broker.E(broker.NotFound, "Nothing is sent here. Begin on the page that signs in.", nil)
+	}
+	a, err := o.attempt(c)
+	// Whatever comes of it, this cookie has had its turn.
+	c.SetCookie(&http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1})
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	s, err := o.provider(ctx)
+	if err != nil {
+		return err
+	}
+	code, err := o.code(c.Request().URL, s, a)
+	if err != nil {
+		return err
+	}
+	token, err := o.exchange(ctx, s, code, a)
+	if err != nil {
+		return err
+	}
+	p, err := o.judge(ctx, s, token, a)
+	if err != nil {
+		return err
+	}
+	return h.Welcome(c, p)
+}
+
+// answers are the errors that a provider may give (RFC 6749 section 4.1.2.1, OpenID
+// Connect Core section 3.1.2.6). Others are not repeated: anybody can write an address.
+var answers = []string{"access_denied", "login_required", "interaction_required", "consent_required", "account_selection_required",
+	"invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable", "unmet_authentication_requirements"}
+
+// code is what the provider answered through the browser, when it is the answer to this
+// sign-in.
+func (o *OIDC) code(u *url.URL, s *source, a attempt) (string, error) {
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return "", errAnswer(err)
+	}
+	for _, name := range []string{"state", "code", "iss", "error"} {
+		if len(q[name]) > 1 {
+			return "", errAnswer(fmt.Errorf("%s comes twice", name))
+		}
+	}
+	switch {
+	case !hmac.Equal([]byte(q.Get("state")), []byte(o.derive("state", a.ID))):
+		return "", errAnswer(errors.New("the state is of another sign-in"))
+	case q.Has("iss") && q.Get("iss") != o.cfg.Issuer, s.saysIss && !q.Has("iss"):
+		return "", errAnswer(errors.New("iss is not the issuer (RFC 9207)"))
+	case q.Has("error"):
+		said := q.Get("error")
+		if !slices.Contains(answers, said) {
+			said = "an error that is none of OpenID Connect's"
+		}
+		return "", broker.E(broker.Forbidden, "The identity provider did not sign you in: "+said+". Begin again, or ask whoever runs it.", nil)
+	case q.Get("code") == "" || len(q.Get("code")) > 4096:
+		return "", errAnswer(errors.New("there is no code"))
+	}
+	return q.Get("code"), nil
+}
+
+func errAnswer(cause error) error {
+	return broker.E(broker.Unauthenticated, "This is not the answer to the sign-in that began in this browser. Begin again.", cause)
+}
+
+// exchange trades the code for tokens.
+func (o *OIDC) exchange(ctx context.Context, s *source, code string, a attempt) (*oauth2.Token, error) {
+	ctx = oidc.ClientContext(ctx, o.client)
+	token, err := s.oauth.Exchange(ctx, code, oauth2.VerifierOption(o.derive("verifier", a.ID)))
+	if err == nil {
+		return token, nil
+	}
+	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case !ok || refused.Response == nil || refused.Response.StatusCode >= 500:
+		return nil, errDown(errors.New("the token endpoint does not answer as one"))
+	case refused.ErrorCode == "invalid_client" || refused.ErrorCode == "unauthorized_client":
+		return nil, broker.E(broker.Unavailable, "The identity provider does not know this ebb: its operator should check console.oidc.client_id and the client secret.", errors.New(refused.ErrorCode))
+	}
+	// What stands in the body may hold what was sent: it is not kept.
+	return nil, errAnswer(fmt.Errorf("the token endpoint answered %d", refused.Response.StatusCode))
+}
+
+// skew is how far the provider's clock may be off.
+const skew = time.Minute

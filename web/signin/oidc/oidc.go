@@ -1,0 +1,97 @@
+package oidc
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"ebb/attest/fetch"
+	"ebb/broker"
+	"ebb/broker/provider"
+	"ebb/web/signin"
+)
+
+// Config is what New needs.
+type Config struct {
+	Base         string // public URL of ebb; required
+	Key          []byte // 32 bytes that replicas share; required
+	Name         string // first part of the ids of people; required
+	Issuer       string // required
+	ClientID     string // required
+	ClientSecret provider.Secret
+	Scopes       []string // openid is added
+
+	GroupsClaim  string // default groups
+	NameClaim    string // default name
+	SubjectClaim string // default sub
+	// ACRValues are asked for when somebody proves it again for a decision, and then one of
+	// them must be in the token (RFC 9470 section 4); empty = any.
+	ACRValues []string
+	// Roles are what members of groups may do. Whoever has none is not let in.
+	Roles map[broker.Role][]string
+
+	Fetch  fetch.Config     // how the provider may be asked
+	Now    func() time.Time // nil = time.Now
+	Logger *slog.Logger     // nil = discard
+}
+
+// OIDC is the Method. It is safe for concurrent use.
+type OIDC struct {
+	cfg    Config
+	client *http.Client
+	source *fetch.Cache[*source]
+}
+
+var _ signin.Prover = (*OIDC)(nil)
+
+// New checks the configuration. The provider is asked when somebody signs in.
+func New(c Config) (*OIDC, error) {
+	if c.Base == "" || len(c.Key) != 32 || c.Name == "" || c.Issuer == "" || c.ClientID == "" || c.ClientSecret.Empty() || len(c.Roles) == 0 {
+		return nil, errors.New("oidc: Base, a Key of 32 bytes, Name, Issuer, ClientID, ClientSecret and Roles are required")
+	}
+	for _, d := range []struct {
+		to  *string
+		def string
+	}{{&c.GroupsClaim, "groups"}, {&c.NameClaim, "name"}, {&c.SubjectClaim, "sub"}} {
+		if *d.to == "" {
+			*d.to = d.def
+		}
+	}
+	if !slices.Contains(c.Scopes, "openid") {
+		c.Scopes = append([]string{"openid"}, c.Scopes...)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	o := &OIDC{cfg: c}
+	var err error
+	if o.client, err = fetch.NewClient(c.Issuer, c.Fetch); err != nil {
+		return nil, err
+	}
+	o.source, err = fetch.NewCache(fetch.CacheConfig[*source]{Read: o.read, Name: c.Issuer, Now: c.Now, Logger: c.Logger})
+	return o, err
+}
+
+// Name implements signin.Method.
+func (o *OIDC) Name() string { return "oidc" }
+
+// Label implements signin.Method.
+func (o *OIDC) Label() string { return "Sign in with " + o.cfg.Name }
+
+// Strong implements signin.Prover.
+func (o *OIDC) Strong(acr string) bool {
+	return len(o.cfg.ACRValues) == 0 || slices.Contains(o.cfg.ACRValues, acr)
+}
+
+// derive makes of the id of one sign-in what is said of it to others. Nobody keeps any
+// of them, and none tells another.
+func (o *OIDC) derive(what, id string) string {
+	m := hmac.New(sha256.New, o.cfg.Key)
+	m.Write([]byte(what + "\x00" + id))
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}

@@ -1,0 +1,151 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"ebb/broker"
+	"ebb/web/signin"
+)
+
+// claims are those of a token, and of the user info beside it.
+type claims map[string]json.RawMessage
+
+// standard are the claims that are judged before anybody is made of them.
+type standard struct {
+	AZP      string `json:"azp"`
+	AuthTime *int64 `json:"auth_time"`
+	ACR      string `json:"acr"`
+}
+
+// noted keeps why a key set could not judge: the library's error does not lead there.
+type noted struct {
+	oidc.KeySet
+	down error
+}
+
+// VerifySignature implements oidc.KeySet.
+func (n *noted) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+	b, err := n.KeySet.VerifySignature(ctx, jwt)
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		n.down = err
+	}
+	return b, err
+}
+
+// judge makes a person of an answer of the token endpoint (OpenID Connect Core sections
+// 3.1.3.7 and 3.1.2.1).
+func (o *OIDC) judge(ctx context.Context, s *source, t *oauth2.Token, a attempt) (signin.Person, error) {
+	var none signin.Person
+	raw, ok := t.Extra("id_token").(string)
+	if !ok || len(raw) > 64<<10 {
+		return none, errToken(errors.New("there is no id_token, or one that is too long"))
+	}
+	keys := &noted{KeySet: s.keys}
+	id, err := s.verifier(keys).Verify(ctx, raw)
+	switch {
+	case keys.down != nil:
+		return none, errDown(keys.down)
+	case err != nil:
+		return none, errToken(err)
+	}
+	var std standard
+	var all claims
+	if err := errors.Join(id.Claims(&std), id.Claims(&all)); err != nil {
+		return none, errToken(err)
+	}
+	if err := o.strict(id, std, a); err != nil {
+		return none, err
+	}
+	if id.AccessTokenHash != "" {
+		if err := id.VerifyAccessToken(t.AccessToken); err != nil {
+			return none, errToken(err)
+		}
+	}
+	if err := o.more(ctx, s, t, id.Subject, all); err != nil {
+		return none, err
+	}
+	p, err := o.person(id.Subject, all)
+	if err != nil {
+		return none, err
+	}
+	p.ACR, p.GroupsAt = std.ACR, id.IssuedAt
+	if std.AuthTime != nil {
+		p.AuthAt = time.Unix(*std.AuthTime, 0)
+	}
+	return p, nil
+}
+
+// strict is what the library leaves to its callers.
+func (o *OIDC) strict(id *oidc.IDToken, std standard, a attempt) error {
+	now := o.cfg.Now()
+	switch {
+	case id.Issuer != o.cfg.Issuer: // the library takes another spelling of one provider's
+		return errToken(errors.New("iss is not the issuer"))
+	case id.Nonce != o.derive("nonce", a.ID):
+		return errToken(errors.New("the nonce is of another sign-in"))
+	case len(id.Audience) != 1:
+		return errToken(errors.New("aud names others, too: ebb trusts none of them"))
+	case std.AZP != "" && std.AZP != o.cfg.ClientID:
+		return errToken(errors.New("azp is another client"))
+	case id.IssuedAt.Before(a.At.Add(-skew)), id.IssuedAt.After(now.Add(skew)):
+		return errToken(errors.New("iat is not of this sign-in"))
+	case id.Subject == "" || len(id.Subject) > 255:
+		return errToken(errors.New("sub is empty or too long"))
+	case std.AuthTime == nil && !a.Again:
+		return nil
+	case std.AuthTime == nil:
+		return broker.E(broker.Forbidden, "The identity provider did not say when you proved who you are (auth_time), so nothing can be approved on its word. Its administrator can add that claim to the tokens of this ebb.", nil)
+	}
+	at := time.Unix(*std.AuthTime, 0)
+	switch {
+	case at.After(now.Add(skew)):
+		return errToken(errors.New("auth_time is in the future"))
+	case a.Again && at.Before(a.At.Add(-skew)):
+		return broker.E(broker.Forbidden, "The identity provider did not ask you again who you are, though ebb asked it to (max_age). Sign out there, or ask its administrator.", nil)
+	case a.Again && !o.Strong(std.ACR):
+		return broker.E(broker.Forbidden, "The identity provider did not ask you for the strong proof that approving needs here (acr). Set up your security key or passkey there, or ask its administrator.", nil)
+	case at.Before(now.Add(-maxAge - skew)):
+		return broker.E(broker.Forbidden, "You proved who you are more than 8 hours ago. Sign out at the identity provider, then sign in again.", nil)
+	}
+	return nil
+}
+
+// more adds what the token leaves to the user info (OpenID Connect Core section 5.3).
+func (o *OIDC) more(ctx context.Context, s *source, t *oauth2.Token, sub string, all claims) error {
+	missing := false
+	for _, name := range []string{o.cfg.GroupsClaim, o.cfg.NameClaim, o.cfg.SubjectClaim} {
+		missing = missing || all[name] == nil
+	}
+	if !missing || s.UserInfoEndpoint() == "" || overage(all, o.cfg.GroupsClaim) {
+		return nil
+	}
+	info, err := s.UserInfo(oidc.ClientContext(ctx, o.client), oauth2.StaticTokenSource(t))
+	if err != nil {
+		return errDown(errors.New("the user info cannot be read"))
+	}
+	var says claims
+	if err := info.Claims(&says); err != nil {
+		return errToken(err)
+	}
+	if info.Subject != sub {
+		return errToken(errors.New("the user info is of somebody else"))
+	}
+	for name, value := range says {
+		if all[name] == nil {
+			all[name] = value
+		}
+	}
+	return nil
+}
+
+func errToken(cause error) error {
+	return broker.E(broker.Unauthenticated, "What the identity provider said of you cannot be believed. Begin again; if it stays, the operator finds the cause in ebb's log.", fmt.Errorf("id token: %w", cause))
+}

@@ -62,9 +62,23 @@ func TestRealTask(t *testing.T) {
 		time.Sleep(5 * time.Millisecond) // what is awaited is a real server's
 	}
 	t.Logf("ebb saw the end of the pod, and its credential was dead after %s", time.Since(start).Round(time.Millisecond))
-	ts, err := e.Config.Journal.Tasks(t.Context(), broker.TaskFilter{IDs: []string{task.ID}})
-	if err != nil || len(ts) != 1 || ts[0].State != broker.TaskClosed || ts[0].Cause != broker.CauseExited || !ended(ts[0].Reason, "pod_deleted") {
-		t.Errorf("the task is %+v, %v", ts, err)
+	// The ledger is closed first, which is what kills; the journal says so a write later.
+	closed := func() bool {
+		ts, err := e.Config.Journal.Tasks(t.Context(), broker.TaskFilter{IDs: []string{task.ID}})
+		if err != nil || len(ts) != 1 {
+			t.Fatalf("the task is %+v, %v", ts, err)
+		}
+		task = ts[0]
+		return task.State == broker.TaskClosed
+	}
+	for !closed() {
+		if time.Since(start) > 20*time.Second {
+			t.Fatal("the credential is dead, and its task stays open")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if task.Cause != broker.CauseExited || !ended(task.Reason, "pod_deleted") {
+		t.Errorf("the task is %+v", task)
 	}
 	if err := enrol(s, token); err == nil {
 		t.Errorf("afterwards: %v", err)

@@ -76,7 +76,7 @@ func FuzzCompareHidesNothing(f *testing.F) {
 		b, err2 := scopes.ParseSet(two)
 		want, err3 := scopes.ParseSet(asked)
 		if err1 != nil || err2 != nil || err3 != nil || want.Empty() || len(want.Providers()) != 1 {
-			t.Skip()
+			return // no question that Compare is asked
 		}
 		now := []Hold{{Scopes: a}, {Scopes: b}}
 		rows := Compare(now, Hold{Scopes: want})

@@ -26,19 +26,18 @@
 //
 // # The walk of one request
 //
-//	1  ask.go             who asks: evidence (clientauth.go: as client authentication),
-//	                      client assertion or own token, ending
-//	                      at one task, its one sandbox and one proved key;
-//	                      identify.go judges evidence, bind.go makes it the task's
-//	                      sandbox, enrol.go gives that one a token of its own for
-//	                      the ticket of ticket.go;
-//	                      assertion.go checks assertions, owntoken.go the broker's
-//	                      own tokens; principal.go says what principals may do,
-//	                      principal_token.go knows them by a token and gives it
-//	                      evidence_header.go: what comes in a header, where a platform writes it
-//	                      judging.go bounds what that costs others
-//	   challenge.go       before that, for evidence that answers one;
-//	                      explain_evidence.go says to operators how it is judged
+//	1  ask.go             who asks: evidence, client assertion or own token, ending at
+//	                      one task, its one sandbox and one proved key
+//	   identify.go        judges evidence, judging.go bounds what that costs others;
+//	                      clientauth.go: evidence as client authentication,
+//	                      evidence_header.go: in a header, where a platform writes it
+//	   bind.go            makes it the task's sandbox; enrol.go gives that one a token
+//	                      of its own for the ticket of ticket.go
+//	   assertion.go       checks assertions, owntoken.go the broker's own tokens
+//	   principal.go       what principals may do; principal_token.go knows them by a
+//	                      token and gives it
+//	   challenge.go       before that, for evidence that answers one
+//	   explain_evidence.go  says to operators how evidence is judged
 //	2  admit.go           one round trip to the ledger: the proof is used up, the
 //	                      evidence tied to its key, the rate counted, the task read
 //	3  token.go target    scopes and resource to one provider; ceiling and parent
@@ -77,19 +76,25 @@
 //	tombs.go       the ends that this process knows of, whatever the ledger says
 //	introspect.go  RFC 7662 and RFC 7009
 //	lease_end.go   the end of one credential, and of what was narrowed from it
-//	read_list.go   what people page through, and take out as a file; read_check.go
-//	            whether the record holds together
-//	read.go        listings, and what policy would say; read_record.go the record,
-//	               its checkpoints, the feed; read_requests.go requests, and the queue
-//	               of those that wait; match.go what people call one; insights.go what a
-//	               window says of people and credentials
 //	run.go         deadlines, heartbeats, owed ends, the feed, checkpoints
-//	liveness.go    sandboxes whose end their attestor sees, watched.go which these are,
-//	               sequel.go what follows; hold.go those whose
-//	               connection ends; lapse.go those that did not attest again in time
+//	liveness.go    sandboxes whose end their attestor sees; watched.go  which these are,
+//	               sequel.go  what follows; lapse.go  those that did not attest again
+//	               in time
+//	hold.go        sandboxes whose connection ends; holds.go  the connections of this
+//	               process
 //	refill.go      the ledger from the journal: at start and after a loss;
-//	               refill_record.go what only the audit record and requests know;
-//	               each.go everything that a filter finds, page by page
+//	               refill_record.go  what only the audit record and requests know;
+//	               each.go  everything that a filter finds, page by page
+//
+// # What is read of it
+//
+//	read.go           listings, and what policy would say
+//	read_list.go      what people page through, and take out as a file
+//	read_record.go    the record, its checkpoints, the feed; read_check.go  whether the
+//	                  record holds together
+//	read_requests.go  requests, and the queue of those that wait; match.go  what people
+//	                  call one
+//	insights.go       what a window says of people and credentials
 //
 // # The end at a third party
 //

@@ -48,6 +48,15 @@ func (n *Nonces) Issue(attestor, jkt string, now time.Time) (nonce string, until
 	return base64.RawURLEncoding.EncodeToString(b), now.Add(n.life)
 }
 
+// Challenge is that of a kind which asks for nothing but the nonce.
+func (n *Nonces) Challenge(attestor string, k Key, now time.Time) (Challenge, error) {
+	if k.JKT == "" {
+		return Challenge{}, Reject(ReasonKeyBinding, "a challenge needs a key: prove one with DPoP", nil)
+	}
+	nonce, until := n.Issue(attestor, k.JKT, now)
+	return Challenge{Nonce: nonce, ExpiresAt: until}, nil
+}
+
 // Check says until when a nonce vouches. One of another ebb, attestor or key, an
 // altered one and one that is older than NonceLife match ErrRejected.
 func (n *Nonces) Check(nonce, attestor, jkt string, now time.Time) (until time.Time, err error) {

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
 	"testing"
 	"time"
 
@@ -54,6 +55,14 @@ func NewKey(t testing.TB) attest.Key {
 		t.Fatal(err)
 	}
 	return attest.Key{JKT: jkt, Public: &k.PublicKey}
+}
+
+// Reason is why evidence was rejected, "" when it was not.
+func Reason(err error) attest.Reason {
+	if r, ok := errors.AsType[*attest.Rejection](err); ok {
+		return r.Reason
+	}
+	return ""
 }
 
 // Run holds an attestor to what attest.Attestor promises.

@@ -158,7 +158,7 @@ func TestAsksLast(t *testing.T) {
 		"nonce of another attestor": attest.ReasonNonce, "old nonce": attest.ReasonExpired,
 	} {
 		_, err := b.aws.Attest(t.Context(), bad[name](t))
-		if r, _ := errors.AsType[*attest.Rejection](err); r == nil || r.Reason != want {
+		if attesttest.Reason(err) != want {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 		if n := b.requests(); n != asked {

@@ -57,11 +57,7 @@ func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Cha
 	if err := ctx.Err(); err != nil {
 		return attest.Challenge{}, a.failure(err)
 	}
-	if e.Key.JKT == "" {
-		return attest.Challenge{}, attest.Reject(attest.ReasonKeyBinding, "a challenge needs a key: prove one with DPoP", nil)
-	}
-	nonce, until := a.cfg.Nonces.Issue(a.cfg.Name, e.Key.JKT, a.cfg.Now())
-	return attest.Challenge{Nonce: nonce, ExpiresAt: until}, nil
+	return a.cfg.Nonces.Challenge(a.cfg.Name, e.Key, a.cfg.Now())
 }
 
 // Attest implements attest.Attestor. All that ebb can judge is judged before STS is

@@ -6,9 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,9 +14,6 @@ import (
 	"ebb/attest"
 	"ebb/attest/fetch"
 )
-
-// maxPEM is the most that one file of certificates holds.
-const maxPEM = 1 << 20
 
 // trust is the certificates of AWS, each with the region that it is for.
 type trust []regional
@@ -33,14 +28,9 @@ func newTrust(c Config) (*fetch.Cache[trust], error) {
 	read := func(context.Context) (trust, time.Duration, error) {
 		var out trust
 		for _, region := range slices.Sorted(maps.Keys(c.Certificates)) {
-			name := c.Certificates[region]
-			b, err := fetch.ReadFile(name, maxPEM)
+			certs, err := fetch.ReadCertificates(c.Certificates[region], published)
 			if err != nil {
 				return nil, 0, err
-			}
-			certs, err := parsePEM(b)
-			if err != nil {
-				return nil, 0, fmt.Errorf("%s: %w", name, err)
 			}
 			for _, cert := range certs {
 				out = append(out, regional{region, cert})
@@ -51,32 +41,12 @@ func newTrust(c Config) (*fetch.Cache[trust], error) {
 	return fetch.NewCache(fetch.CacheConfig[trust]{Read: read, Name: "the EC2 certificates of " + c.Name, Now: c.Now, Logger: c.Logger})
 }
 
-// parsePEM takes certificates alone, and of those AWS publishes the ones of RSA-2048:
-// its page has two weaker ones for every region.
-func parsePEM(b []byte) ([]*x509.Certificate, error) {
-	var out []*x509.Certificate
-	for {
-		block, rest := pem.Decode(b)
-		if block == nil {
-			break
-		}
-		b = rest
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("holds a %q; only certificates belong here", block.Type)
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		if key, is := c.PublicKey.(*rsa.PublicKey); !is || key.N.BitLen() < 2048 {
-			return nil, errors.New("holds a certificate that is not of RSA-2048; take that one of AWS's page, not the one of DSA or of RSA")
-		}
-		out = append(out, c)
+// published keeps out the two weaker certificates that AWS's page has for every region.
+func published(c *x509.Certificate) error {
+	if key, is := c.PublicKey.(*rsa.PublicKey); !is || key.N.BitLen() < 2048 {
+		return errors.New("holds a certificate that is not of RSA-2048; take that one of AWS's page, not the one of DSA or of RSA")
 	}
-	if len(out) == 0 || bytes.Contains(b, []byte("-----BEGIN")) {
-		return nil, errors.New("holds no PEM certificate, or a broken one")
-	}
-	return out, nil
+	return nil
 }
 
 // verify checks the signature, and says for which regions its certificate is.

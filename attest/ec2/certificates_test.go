@@ -35,7 +35,7 @@ func TestCertificates(t *testing.T) {
 		m := newMaker(t, 2, now, tt.change)
 		a := f.open(t, func(c *ec2.Config) { c.Certificates = map[string]string{region: m.file} })
 		_, err := a.Attest(t.Context(), f.evidence(t, foreign(m)))
-		if reason(err) != tt.want || (tt.want == "") != (err == nil) {
+		if attesttest.Reason(err) != tt.want || (tt.want == "") != (err == nil) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestFiles(t *testing.T) {
 	for _, m := range []*maker{old, next} {
 		for r, want := range map[string]attest.Reason{region: "", "eu-west-3": "", other: attest.ReasonIssuer} {
 			_, err := a.Attest(t.Context(), f.evidence(t, foreign(m), func(p *parts) { p.set("region", `"`+r+`"`) }))
-			if reason(err) != want || (want == "") != (err == nil) {
+			if attesttest.Reason(err) != want || (want == "") != (err == nil) {
 				t.Errorf("%s: got %v, want %q", r, err, want)
 			}
 		}
@@ -63,7 +63,7 @@ func TestFiles(t *testing.T) {
 	twin := newMaker(t, 1, f.clock.Now(), func(c *x509.Certificate) { c.SerialNumber = old.cert.SerialNumber })
 	a = f.open(t, func(c *ec2.Config) { c.Certificates = map[string]string{region: old.file, other: twin.file} })
 	for r, want := range map[string]attest.Reason{region: "", other: attest.ReasonIssuer} {
-		if _, err := a.Attest(t.Context(), f.evidence(t, func(p *parts) { p.set("region", `"`+r+`"`) })); reason(err) != want {
+		if _, err := a.Attest(t.Context(), f.evidence(t, func(p *parts) { p.set("region", `"`+r+`"`) })); attesttest.Reason(err) != want {
 			t.Errorf("with a twin, %s: got %v, want %q", r, err, want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestBadFiles(t *testing.T) {
 		}
 		// What is no evidence is refused all the same.
 		e.Key = attesttest.NewKey(t)
-		if _, err := a.Attest(t.Context(), e); reason(err) != attest.ReasonNonce {
+		if _, err := a.Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonNonce {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 )
 
 // badDocument is one change to a good document, and why it must be refused.
@@ -262,7 +263,7 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for name, b := range badDocuments(t, f) {
-		if _, err := f.Attest(t.Context(), f.evidence(t, b.spoil)); reason(err) != b.why {
+		if _, err := f.Attest(t.Context(), f.evidence(t, b.spoil)); attesttest.Reason(err) != b.why {
 			t.Errorf("%s: got %v, want %q", name, err, b.why)
 		}
 	}

@@ -62,12 +62,12 @@ func TestOpenSSLSigns(t *testing.T) {
 			t.Errorf("%s: indefinite: %v", name, ber)
 		}
 		id, err := f.Attest(t.Context(), f.shown(t, []byte(raw), attesttest.NewKey(t)))
-		if reason(err) != tt.want || (tt.want == "") != (err == nil) {
+		if attesttest.Reason(err) != tt.want || (tt.want == "") != (err == nil) {
 			t.Errorf("%s: got %+v, %v, want %q", name, id, err, tt.want)
 		}
 	}
 	detached := run(strings.Fields("cms -sign -in document -binary -nocerts -nosmimecap -signer aws.pem -inkey key.pem -outform DER -md sha256")...)
-	if _, err := f.Attest(t.Context(), f.shown(t, []byte(detached), attesttest.NewKey(t))); reason(err) != attest.ReasonMalformed {
+	if _, err := f.Attest(t.Context(), f.shown(t, []byte(detached), attesttest.NewKey(t))); attesttest.Reason(err) != attest.ReasonMalformed {
 		t.Errorf("without its content: %v", err)
 	}
 }

@@ -15,13 +15,6 @@ import (
 	"ebb/attest/ec2"
 )
 
-func reason(err error) attest.Reason {
-	if r, ok := errors.AsType[*attest.Rejection](err); ok {
-		return r.Reason
-	}
-	return ""
-}
-
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -211,7 +204,7 @@ func TestWindow(t *testing.T) {
 	} {
 		f.clock.Set(at.Add(tt.after))
 		id, err := f.Attest(t.Context(), f.shown(t, raw, attesttest.NewKey(t)))
-		if reason(err) != tt.want || (tt.want == "") != (err == nil) {
+		if attesttest.Reason(err) != tt.want || (tt.want == "") != (err == nil) {
 			t.Errorf("%s after the launch: got %v, want %q", tt.after, err, tt.want)
 		}
 		if err == nil && (!id.NotAfter.Equal(at.Add(10*time.Minute)) || !id.ReplayUntil.Equal(at.Add(31*time.Minute))) {
@@ -239,7 +232,7 @@ func TestSpareBits(t *testing.T) {
 	at := strings.Index(doc, `=="`) - 1
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	e.Document = []byte(doc[:at] + string(alphabet[strings.IndexByte(alphabet, doc[at])+1]) + doc[at+1:])
-	if _, err := f.Attest(t.Context(), e); reason(err) != attest.ReasonMalformed {
+	if _, err := f.Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonMalformed {
 		t.Errorf("got %v", err)
 	}
 }
@@ -247,7 +240,7 @@ func TestSpareBits(t *testing.T) {
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if c, err := f.Challenge(t.Context(), attest.Evidence{Key: attest.Key{X5T: "x"}}); reason(err) != attest.ReasonKeyBinding {
+	if c, err := f.Challenge(t.Context(), attest.Evidence{Key: attest.Key{X5T: "x"}}); attesttest.Reason(err) != attest.ReasonKeyBinding {
 		t.Errorf("without a key: %+v, %v", c, err)
 	}
 	over, cancel := context.WithCancel(t.Context())

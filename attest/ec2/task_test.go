@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/ec2"
 	"ebb/attest/jose"
 	"ebb/broker"
@@ -185,7 +186,7 @@ func TestAnotherEbb(t *testing.T) {
 	there := b.open(t, func(c *ec2.Config) { c.Nonces = newNonces(t, 2) })
 	p := b.Prove(t, brokertest.NewKey(t))
 	e := b.shown(t, b.maker.launch(b.Clock.Now(), instance()).sealed(), p.Key)
-	if _, err := there.Attest(t.Context(), e); reason(err) != attest.ReasonNonce {
+	if _, err := there.Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("got %v", err)
 	}
 }

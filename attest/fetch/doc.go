@@ -6,7 +6,7 @@
 //	await.go   waiting for an answer that comes when there is news
 //	dial.go    which addresses may be dialled
 //	answer.go  Answer, and what its origin says of its age
-//	file.go    the same from a file
+//	file.go    the same from a file; certificates.go  files of PEM certificates
 //	client.go  a client for libraries that ask by themselves
 //	cache.go   Cache: one value with last good, back-off and one flight for all;
 //	flight.go  the fetch itself

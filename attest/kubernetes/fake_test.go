@@ -371,11 +371,3 @@ func open(t testing.TB, c kubernetes.Config) attest.Attestor {
 func evidence(t testing.TB, token string) attest.Evidence {
 	return attest.Evidence{Attestor: "cluster", Document: []byte(token), Key: attesttest.NewKey(t)}
 }
-
-// reason is why evidence was rejected, "" when it was not.
-func reason(err error) attest.Reason {
-	if r, ok := errors.AsType[*attest.Rejection](err); ok {
-		return r.Reason
-	}
-	return ""
-}

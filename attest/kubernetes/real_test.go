@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/kubernetes"
 	"ebb/attest/kubetest"
 )
@@ -159,7 +160,7 @@ func TestRealToken(t *testing.T) {
 		"altered":              {token[:len(token)-8] + "AAAAAAAA", attest.ReasonSignature},
 		"of no Sandbox":        {b.Token(b.ns, "worker", audience, "bare", bare), attest.ReasonClaims},
 	} {
-		if id, err := at.Attest(t.Context(), evidence(t, tt.token)); reason(err) != tt.reason || id.Attestor != "" {
+		if id, err := at.Attest(t.Context(), evidence(t, tt.token)); attesttest.Reason(err) != tt.reason || id.Attestor != "" {
 			t.Errorf("%s: %+v, %v", name, id, err)
 		}
 	}
@@ -223,7 +224,7 @@ func TestRealDeletion(t *testing.T) {
 	}
 	start := time.Now()
 	b.DeletePod(b.ns, "tool-1", 0)
-	if _, err := at.Attest(t.Context(), evidence(t, token)); reason(err) != attest.ReasonDead {
+	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("right after: %v", err)
 	}
 	got := <-died
@@ -239,7 +240,7 @@ func TestRealDeletion(t *testing.T) {
 		ok, _ = b.Review(token, audience)
 	}
 	t.Logf("TokenReview refused the token after %s", time.Since(start).Round(100*time.Millisecond))
-	if _, err := at.Attest(t.Context(), evidence(t, token)); reason(err) != attest.ReasonDead {
+	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("afterwards: %v", err)
 	}
 	if _, err := at.Attest(t.Context(), evidence(t, stays)); err != nil {
@@ -247,7 +248,7 @@ func TestRealDeletion(t *testing.T) {
 	}
 	// Another pod of that name is another sandbox.
 	b.sandbox("tool-1", nil)
-	if _, err := at.Attest(t.Context(), evidence(t, token)); reason(err) != attest.ReasonDead {
+	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("with a pod of the same name: %v", err)
 	}
 }
@@ -289,7 +290,7 @@ func TestRealEnds(t *testing.T) {
 		start := time.Now()
 		tt.do(pod)
 		_, err = at.Attest(t.Context(), evidence(t, token))
-		if tt.kept != (err == nil) || !tt.kept && reason(err) != attest.ReasonDead {
+		if tt.kept != (err == nil) || !tt.kept && attesttest.Reason(err) != attest.ReasonDead {
 			t.Errorf("%s: %v", name, err)
 		}
 		if tt.kept {
@@ -306,7 +307,7 @@ func TestRealEnds(t *testing.T) {
 	// A node that does not answer is nobody's death.
 	_, token := b.sandbox("lost", object{"nodeName": "node-1"})
 	b.setStatus("lost", object{"phase": "Unknown"})
-	if _, err := open(t, b.config()).Attest(t.Context(), evidence(t, token)); err == nil || reason(err) != "" {
+	if _, err := open(t, b.config()).Attest(t.Context(), evidence(t, token)); err == nil || attesttest.Reason(err) != "" {
 		t.Errorf("unknown: %v", err)
 	}
 }
@@ -319,14 +320,14 @@ func TestRealRights(t *testing.T) {
 	c := b.config()
 	c.TokenFile = kubetest.File(t, b.Login(b.ns, "ebb")) // an account without any
 	at, _ := open(t, c).(attest.Watcher)
-	if _, err := at.Attest(t.Context(), evidence(t, token)); err == nil || reason(err) != "" || !strings.Contains(err.Error(), "tokenreviews") {
+	if _, err := at.Attest(t.Context(), evidence(t, token)); err == nil || attesttest.Reason(err) != "" || !strings.Contains(err.Error(), "tokenreviews") {
 		t.Errorf("no rights: %v", err)
 	}
 	if d, err := at.Watch(t.Context(), attest.Identity{Attestor: "cluster", Selectors: map[string]string{"namespace": b.ns, "pod": "gone", "pod_uid": podUID}}); err == nil || d.How != "" {
 		t.Errorf("watching: %+v, %v", d, err)
 	}
 	c.TokenFile = kubetest.File(t, "nobody's")
-	if _, err := open(t, c).Attest(t.Context(), evidence(t, token)); err == nil || reason(err) != "" || !strings.Contains(err.Error(), "401") {
+	if _, err := open(t, c).Attest(t.Context(), evidence(t, token)); err == nil || attesttest.Reason(err) != "" || !strings.Contains(err.Error(), "401") {
 		t.Errorf("no login: %v", err)
 	}
 	// A namespace that ebb may not read: its pods cannot be judged. That is what
@@ -335,11 +336,11 @@ func TestRealRights(t *testing.T) {
 	other.ns = b.Namespace()
 	_, foreign := other.sandbox("tool-1", nil)
 	c = b.config()
-	if _, err := open(t, c).Attest(t.Context(), evidence(t, foreign)); reason(err) != attest.ReasonClaims {
+	if _, err := open(t, c).Attest(t.Context(), evidence(t, foreign)); attesttest.Reason(err) != attest.ReasonClaims {
 		t.Errorf("another namespace: %v", err)
 	}
 	c.Namespaces = nil
-	if _, err := open(t, c).Attest(t.Context(), evidence(t, foreign)); err == nil || reason(err) != "" {
+	if _, err := open(t, c).Attest(t.Context(), evidence(t, foreign)); err == nil || attesttest.Reason(err) != "" {
 		t.Errorf("another namespace, accepted: %v", err)
 	}
 }

@@ -95,7 +95,7 @@ func TestNamespaces(t *testing.T) {
 	a := newServer(t, attesttest.NewClock())
 	for _, c := range []kubernetes.Config{a.config(), a.signed()} {
 		c.Namespaces = []string{"agent", "agents-2"}
-		if _, err := attestOne(t, a, c, a.token(nil)); reason(err) != attest.ReasonClaims {
+		if _, err := attestOne(t, a, c, a.token(nil)); attesttest.Reason(err) != attest.ReasonClaims {
 			t.Errorf("mode %q: %v", c.Mode, err)
 		}
 		c.Namespaces = []string{"agents"}
@@ -165,7 +165,7 @@ func TestReviewAnswers(t *testing.T) {
 					t.Error(err)
 				}
 				return
-			case id.Attestor != "" || err == nil || reason(err) != tt.reason:
+			case id.Attestor != "" || err == nil || attesttest.Reason(err) != tt.reason:
 				t.Errorf("got %+v, %v", id, err)
 			}
 			if n := len(a.asked()); n != 1 {
@@ -223,7 +223,7 @@ func TestPodAnswers(t *testing.T) {
 			a := newServer(t, attesttest.NewClock())
 			a.read = tt.change
 			id, err := attestOne(t, a, a.config(), a.token(nil))
-			if good := tt.reason == "good"; good != (err == nil) || !good && (reason(err) != tt.reason || id.Attestor != "") {
+			if good := tt.reason == "good"; good != (err == nil) || !good && (attesttest.Reason(err) != tt.reason || id.Attestor != "") {
 				t.Errorf("got %+v, %v", id, err)
 			}
 			hides(t, a, err)
@@ -302,7 +302,7 @@ func TestGoneAfterTheReview(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
 	a.reviewed = func(object) { delete(a.pods, "agents/tool-1") }
-	if _, err := attestOne(t, a, a.config(), a.token(nil)); reason(err) != attest.ReasonDead {
+	if _, err := attestOne(t, a, a.config(), a.token(nil)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("got %v", err)
 	}
 }
@@ -335,7 +335,7 @@ func TestOwner(t *testing.T) {
 		c := a.config()
 		c.Owner = &tt.owner
 		_, err := attestOne(t, a, c, a.token(nil))
-		if tt.good != (err == nil) || !tt.good && reason(err) != attest.ReasonClaims {
+		if tt.good != (err == nil) || !tt.good && attesttest.Reason(err) != attest.ReasonClaims {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

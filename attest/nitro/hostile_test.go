@@ -284,7 +284,7 @@ func TestBadDocuments(t *testing.T) {
 	}}
 	for name, b := range cases {
 		e := f.evidence(t, b.spoil)
-		if id, err := f.a.Attest(t.Context(), e); reason(err) != b.why || id.Subject != "" {
+		if id, err := f.a.Attest(t.Context(), e); attesttest.Reason(err) != b.why || id.Subject != "" {
 			t.Errorf("%s: got %+v, %v, want %s", name, id, err, b.why)
 		}
 	}
@@ -297,7 +297,7 @@ func TestDebugMode(t *testing.T) {
 	e := f.evidence(t, func(d *document, _ attest.Key) {
 		d.members["pcrs"] = map[int][]byte{0: make([]byte, 48), 1: make([]byte, 48), 2: make([]byte, 48), 3: register("3")}
 	})
-	if _, err := f.a.Attest(t.Context(), e); reason(err) != attest.ReasonMeasurement {
+	if _, err := f.a.Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonMeasurement {
 		t.Errorf("got %v", err)
 	}
 }
@@ -309,26 +309,26 @@ func TestSomebodyElses(t *testing.T) {
 	e := f.evidence(t)
 	stolen := e
 	stolen.Key = attesttest.NewKey(t)
-	if _, err := f.a.Attest(t.Context(), stolen); reason(err) != attest.ReasonNonce {
+	if _, err := f.a.Attest(t.Context(), stolen); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("another key: %v", err)
 	}
 	stolen.Key = attest.Key{X5T: "x"}
-	if _, err := f.a.Attest(t.Context(), stolen); reason(err) != attest.ReasonNonce {
+	if _, err := f.a.Attest(t.Context(), stolen); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("no key: %v", err)
 	}
 	c := f.config
 	c.Name = "other"
-	if _, err := open(t, c).Attest(t.Context(), e); reason(err) != attest.ReasonNonce {
+	if _, err := open(t, c).Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("another attestor: %v", err)
 	}
 	c = f.config
 	c.Nonces = newNonces(t, 2)
-	if _, err := open(t, c).Attest(t.Context(), e); reason(err) != attest.ReasonNonce {
+	if _, err := open(t, c).Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("another ebb: %v", err)
 	}
 	c = f.config
 	c.RootSHA256 = ""
-	if _, err := open(t, c).Attest(t.Context(), e); reason(err) != attest.ReasonIssuer {
+	if _, err := open(t, c).Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonIssuer {
 		t.Errorf("with the root of AWS: %v", err)
 	}
 	if _, err := f.a.Attest(t.Context(), e); err != nil {
@@ -357,7 +357,7 @@ func TestText(t *testing.T) {
 		"32 KiB":         {bytes.Repeat([]byte("A"), 32<<10), attest.ReasonMalformed},
 		"32 KiB and one": {bytes.Repeat([]byte("A"), 32<<10+1), attest.ReasonOversized},
 	} {
-		if _, err := f.a.Attest(t.Context(), attest.Evidence{Document: tt.text, Key: e.Key}); reason(err) != tt.why {
+		if _, err := f.a.Attest(t.Context(), attest.Evidence{Document: tt.text, Key: e.Key}); attesttest.Reason(err) != tt.why {
 			t.Errorf("%s: %v, want %s", name, err, tt.why)
 		}
 	}

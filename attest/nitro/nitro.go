@@ -45,11 +45,7 @@ func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Cha
 	if err := ctx.Err(); err != nil {
 		return attest.Challenge{}, fmt.Errorf("attest/nitro %q: %w", a.cfg.Name, err)
 	}
-	if e.Key.JKT == "" {
-		return attest.Challenge{}, attest.Reject(attest.ReasonKeyBinding, "a challenge is made for a key: prove one", nil)
-	}
-	nonce, until := a.cfg.Nonces.Issue(a.cfg.Name, e.Key.JKT, a.cfg.Now())
-	return attest.Challenge{Nonce: nonce, ExpiresAt: until}, nil
+	return a.cfg.Nonces.Challenge(a.cfg.Name, e.Key, a.cfg.Now())
 }
 
 // Attest implements attest.Attestor. What costs nothing comes first: only an answer

@@ -3,7 +3,6 @@ package nitro_test
 import (
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -173,10 +172,10 @@ func TestBindNonce(t *testing.T) {
 		t.Errorf("got %+v, %v", id, err)
 	}
 	e.Key = attesttest.NewKey(t)
-	if _, err := f.a.Attest(t.Context(), e); reason(err) != attest.ReasonNonce {
+	if _, err := f.a.Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("with another key: %v", err)
 	}
-	if _, err := f.a.Attest(t.Context(), f.evidence(t, set("user_data", make([]byte, 1025)))); reason(err) != attest.ReasonMalformed {
+	if _, err := f.a.Attest(t.Context(), f.evidence(t, set("user_data", make([]byte, 1025)))); attesttest.Reason(err) != attest.ReasonMalformed {
 		t.Errorf("more user_data than AWS signs: %v", err)
 	}
 }
@@ -184,18 +183,11 @@ func TestBindNonce(t *testing.T) {
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if c, err := f.a.Challenge(t.Context(), attest.Evidence{}); reason(err) != attest.ReasonKeyBinding {
+	if c, err := f.a.Challenge(t.Context(), attest.Evidence{}); attesttest.Reason(err) != attest.ReasonKeyBinding {
 		t.Errorf("without a key: %+v, %v", c, err)
 	}
 	c, err := f.a.Challenge(t.Context(), attest.Evidence{Key: attesttest.NewKey(t)})
 	if err != nil || len(c.Nonce) != 75 || c.Document != nil || !c.ExpiresAt.Equal(f.clock.Now().Add(attest.NonceLife)) {
 		t.Errorf("got %+v, %v", c, err)
 	}
-}
-
-func reason(err error) attest.Reason {
-	if r, is := errors.AsType[*attest.Rejection](err); is {
-		return r.Reason
-	}
-	return ""
 }

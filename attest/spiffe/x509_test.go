@@ -194,7 +194,7 @@ func TestX509Reasons(t *testing.T) {
 	big.ExtraExtensions = []pkix.Extension{{Id: critical()[0].Id, Value: make([]byte, attest.MaxDocument)}}
 	for want, tmpl := range map[attest.Reason]*x509.Certificate{attest.ReasonNotYetValid: early, attest.ReasonExpired: late, attest.ReasonOversized: big} {
 		_, err := f.Attest(t.Context(), shows(t, f.home.svid(tmpl)))
-		if r, ok := errors.AsType[*attest.Rejection](err); !ok || r.Reason != want {
+		if attesttest.Reason(err) != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

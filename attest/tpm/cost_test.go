@@ -49,7 +49,7 @@ func TestCostOfCertificates(t *testing.T) {
 		b := newBox(f.maker)
 		b.chain = append(b.chain, tc.more...)
 		_, err := f.Challenge(t.Context(), evidence(must(json.Marshal(b.request())), attesttest.NewKey(t)))
-		if tc.want == "" && err != nil || tc.want != "" && (reason(err) != attest.ReasonIssuer || !strings.Contains(err.Error(), tc.want)) {
+		if tc.want == "" && err != nil || tc.want != "" && (attesttest.Reason(err) != attest.ReasonIssuer || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.want)
 		}
 	}

@@ -1,10 +1,7 @@
 package tpm
 
 // What fuzzing calls by itself.
-var (
-	ParseSAN = parseSAN
-	ParsePEM = parsePEM
-)
+var ParseSAN = parseSAN
 
 // ParsePublic parses, and judges as both kinds of key.
 func ParsePublic(b []byte) error {

@@ -106,14 +106,3 @@ func FuzzSAN(f *testing.F) {
 		}
 	})
 }
-
-func FuzzRoots(f *testing.F) {
-	m := newMaker(f, time.Unix(1_800_000_000, 0))
-	f.Add(pemOf(m.root.Raw))
-	f.Add(append(pemOf(m.root.Raw), pemOf(m.ca.Raw)...))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if certs, err := tpm.ParsePEM(b); (err == nil) != (len(certs) > 0) {
-			t.Errorf("%d certificates, %v", len(certs), err)
-		}
-	})
-}

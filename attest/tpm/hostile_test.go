@@ -179,10 +179,10 @@ func TestHostileKeys(t *testing.T) {
 	} {
 		b := f.with(tc.change)
 		key := attesttest.NewKey(t)
-		if _, err := f.Challenge(t.Context(), evidence(must(json.Marshal(b.request())), key)); reason(err) != tc.why {
+		if _, err := f.Challenge(t.Context(), evidence(must(json.Marshal(b.request())), key)); attesttest.Reason(err) != tc.why {
 			t.Errorf("%s: challenge: got %v, want %s", name, err, tc.why)
 		}
-		if id, err := f.Attest(t.Context(), f.know(b, key)); reason(err) != tc.why || id.Subject != "" {
+		if id, err := f.Attest(t.Context(), f.know(b, key)); attesttest.Reason(err) != tc.why || id.Subject != "" {
 			t.Errorf("%s: evidence: got %v, want %s", name, err, tc.why)
 		}
 	}
@@ -190,7 +190,7 @@ func TestHostileKeys(t *testing.T) {
 	servers := newFixture(t)
 	servers.maker = newMaker(t, f.clock.Now(), func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
 	servers.Attestor = servers.open(t)
-	if _, err := servers.Attest(t.Context(), servers.know(newBox(servers.maker), attesttest.NewKey(t))); reason(err) != attest.ReasonIssuer {
+	if _, err := servers.Attest(t.Context(), servers.know(newBox(servers.maker), attesttest.NewKey(t))); attesttest.Reason(err) != attest.ReasonIssuer {
 		t.Errorf("below a CA for servers: %v", err)
 	}
 }
@@ -275,7 +275,7 @@ func TestHostileQuotes(t *testing.T) {
 		"base64 with a line end":          {attest.ReasonMalformed, func(b *box) { b.doc = func(m map[string]any) { m["quote"] = m["quote"].(string) + "\n" } }},
 		"base64 of another alphabet":      {attest.ReasonMalformed, func(b *box) { b.doc = func(m map[string]any) { m["secret"] = "-_--" } }},
 	} {
-		if id, err := f.Attest(t.Context(), f.know(f.with(tc.change), attesttest.NewKey(t))); reason(err) != tc.why || id.Subject != "" {
+		if id, err := f.Attest(t.Context(), f.know(f.with(tc.change), attesttest.NewKey(t))); attesttest.Reason(err) != tc.why || id.Subject != "" {
 			t.Errorf("%s: got %v, want %s", name, err, tc.why)
 		}
 	}
@@ -290,7 +290,7 @@ func TestHostileScheme(t *testing.T) {
 		var signed []byte
 		b.attBytes = func(q []byte) []byte { signed = q; return q }
 		b.sigBytes = func([]byte) []byte { return rsaBox(f.maker, other).sign(signed) }
-		if _, err := f.Attest(t.Context(), f.know(b, attesttest.NewKey(t))); reason(err) != attest.ReasonSignature {
+		if _, err := f.Attest(t.Context(), f.know(b, attesttest.NewKey(t))); attesttest.Reason(err) != attest.ReasonSignature {
 			t.Errorf("%v for %v: %v", other, own, err)
 		}
 	}
@@ -331,11 +331,11 @@ func TestActivation(t *testing.T) {
 	}
 	credential, secret = parseCredential(t, own)
 	opened := victim.activate(credential, secret, nameOf(victimAK))
-	if _, err := f.Attest(t.Context(), evidence(thief.answers(own.Nonce, opened), key)); reason(err) != attest.ReasonSignature {
+	if _, err := f.Attest(t.Context(), evidence(thief.answers(own.Nonce, opened), key)); attesttest.Reason(err) != attest.ReasonSignature {
 		t.Errorf("the victim's secret, the thief's AK: %v", err)
 	}
 	// Nor another challenge.
-	if _, err := f.Attest(t.Context(), evidence(victim.answers(c.Nonce, opened), key)); reason(err) != attest.ReasonSignature {
+	if _, err := f.Attest(t.Context(), evidence(victim.answers(c.Nonce, opened), key)); attesttest.Reason(err) != attest.ReasonSignature {
 		t.Errorf("the secret of another challenge: %v", err)
 	}
 	if _, err := f.Attest(t.Context(), evidence(victim.answers(own.Nonce, opened), key)); err != nil {
@@ -345,7 +345,7 @@ func TestActivation(t *testing.T) {
 	other := newFixture(t)
 	other.maker, other.nonces, other.clock = f.maker, newNonces(9), f.clock
 	other.Attestor = other.open(t)
-	if _, err := f.Attest(t.Context(), other.walk(t, victim, key)); reason(err) != attest.ReasonNonce {
+	if _, err := f.Attest(t.Context(), other.walk(t, victim, key)); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("another ebb's challenge: %v", err)
 	}
 }
@@ -362,11 +362,11 @@ func TestQuoteReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	now["quote"], now["signature"] = old["quote"], old["signature"]
-	if _, err := f.Attest(t.Context(), evidence(must(json.Marshal(now)), key)); reason(err) != attest.ReasonNonce {
+	if _, err := f.Attest(t.Context(), evidence(must(json.Marshal(now)), key)); attesttest.Reason(err) != attest.ReasonNonce {
 		t.Errorf("an earlier quote: %v", err)
 	}
 	f.clock.Advance(attest.NonceLife)
-	if _, err := f.Attest(t.Context(), earlier); reason(err) != attest.ReasonExpired {
+	if _, err := f.Attest(t.Context(), earlier); attesttest.Reason(err) != attest.ReasonExpired {
 		t.Errorf("a minute later: %v", err)
 	}
 }
@@ -390,7 +390,7 @@ func TestChallengeRefuses(t *testing.T) {
 		"letter case":   {evidence([]byte(strings.Replace(string(doc), "ek_public", "EK_public", 1)), key), attest.ReasonMalformed},
 		"oversized":     {evidence(make([]byte, attest.MaxDocument+1), key), attest.ReasonOversized},
 	} {
-		if c, err := f.Challenge(t.Context(), tc.e); reason(err) != tc.why || c.Nonce != "" {
+		if c, err := f.Challenge(t.Context(), tc.e); attesttest.Reason(err) != tc.why || c.Nonce != "" {
 			t.Errorf("%s: got %v, want %s", name, err, tc.why)
 		}
 	}

@@ -104,7 +104,7 @@ func TestRealSWTPMRefused(t *testing.T) {
 	// An AK that signs anything.
 	free := ecAKTemplate()
 	free.ObjectAttributes.Restricted = false
-	if _, err := d.sandbox(t, rsaEKAt(), tpm2.TPMRHEndorsement, free).walk(t, a, key, 7); reason(err) != attest.ReasonClaims {
+	if _, err := d.sandbox(t, rsaEKAt(), tpm2.TPMRHEndorsement, free).walk(t, a, key, 7); attesttest.Reason(err) != attest.ReasonClaims {
 		t.Errorf("an unrestricted AK: %v", err)
 	}
 	// A credential for an AK of this TPM is not opened by another TPM of the maker.
@@ -132,7 +132,7 @@ func TestRealSWTPMRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Attest(t.Context(), evidence(thief.answer(c.Nonce, secret, tpm2.TPMAlgSHA256, 7), key)); reason(err) != attest.ReasonSignature {
+	if _, err := a.Attest(t.Context(), evidence(thief.answer(c.Nonce, secret, tpm2.TPMAlgSHA256, 7), key)); attesttest.Reason(err) != attest.ReasonSignature {
 		t.Errorf("another TPM's quote and this one's secret: %v", err)
 	}
 	for name, tc := range map[string]struct {
@@ -147,17 +147,17 @@ func TestRealSWTPMRefused(t *testing.T) {
 		"as it ought to be":   {s.answer(c.Nonce, secret, tpm2.TPMAlgSHA256, 0, 7), key, ""},
 		"and again, the same": {s.answer(c.Nonce, secret, tpm2.TPMAlgSHA256, 7), key, ""},
 	} {
-		if _, err := a.Attest(t.Context(), evidence(tc.doc, tc.key)); reason(err) != tc.why {
+		if _, err := a.Attest(t.Context(), evidence(tc.doc, tc.key)); attesttest.Reason(err) != tc.why {
 			t.Errorf("%s: got %v, want %q", name, err, tc.why)
 		}
 	}
 	sum := sha256.Sum256([]byte("something was started"))
 	d.extend(7, sum[:])
-	if _, err := s.walk(t, a, key, 7); reason(err) != attest.ReasonMeasurement {
+	if _, err := s.walk(t, a, key, 7); attesttest.Reason(err) != attest.ReasonMeasurement {
 		t.Errorf("after something was measured: %v", err)
 	}
 	// TPMs of another factory.
-	if _, err := newFactory(t).manufacture(t, "a").sandbox(t, rsaEKAt(), tpm2.TPMRHEndorsement, ecAKTemplate()).walk(t, a, key, 7); reason(err) != attest.ReasonIssuer {
+	if _, err := newFactory(t).manufacture(t, "a").sandbox(t, rsaEKAt(), tpm2.TPMRHEndorsement, ecAKTemplate()).walk(t, a, key, 7); attesttest.Reason(err) != attest.ReasonIssuer {
 		t.Errorf("a TPM of another maker: %v", err)
 	}
 }
@@ -190,7 +190,7 @@ func TestRealSWTPMReboot(t *testing.T) {
 	if before.Subject != after.Subject || !slices.Equal(differ, []string{"reset_count"}) {
 		t.Errorf("the reboot changed %v: %+v", differ, after)
 	}
-	if err := attest.SelectorMatch(map[string]string{"ek": before.Subject, "reset_count": before.Selectors["reset_count"]}, after); reason(err) != attest.ReasonSelectors {
+	if err := attest.SelectorMatch(map[string]string{"ek": before.Subject, "reset_count": before.Selectors["reset_count"]}, after); attesttest.Reason(err) != attest.ReasonSelectors {
 		t.Errorf("after the reboot: %v", err)
 	}
 }

@@ -1,19 +1,13 @@
 package tpm
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"time"
 
 	"ebb/attest/fetch"
 )
-
-// maxPEM is the most that one file of certificates holds.
-const maxPEM = 1 << 20
 
 // authorities are whom configuration trusts to certify EKs, and what leads to them.
 type authorities struct {
@@ -36,13 +30,9 @@ func newAuthorities(c Config) (*fetch.Cache[authorities], error) {
 func pool(files []string) (*x509.CertPool, error) {
 	out := x509.NewCertPool()
 	for _, name := range files {
-		b, err := fetch.ReadFile(name, maxPEM)
+		certs, err := fetch.ReadCertificates(name, authority)
 		if err != nil {
 			return nil, err
-		}
-		certs, err := parsePEM(b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for _, c := range certs {
 			out.AddCert(c)
@@ -51,30 +41,10 @@ func pool(files []string) (*x509.CertPool, error) {
 	return out, nil
 }
 
-// parsePEM takes CA certificates alone: a private key or a leaf among the roots is
-// a mistake that must not pass for trust.
-func parsePEM(b []byte) ([]*x509.Certificate, error) {
-	var out []*x509.Certificate
-	for {
-		block, rest := pem.Decode(b)
-		if block == nil {
-			break
-		}
-		b = rest
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("holds a %q; only certificates belong here", block.Type)
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		if !c.BasicConstraintsValid || !c.IsCA {
-			return nil, errors.New("holds a certificate that is no CA")
-		}
-		out = append(out, c)
+// authority keeps a leaf out from among the roots.
+func authority(c *x509.Certificate) error {
+	if !c.BasicConstraintsValid || !c.IsCA {
+		return errors.New("holds a certificate that is no CA")
 	}
-	if len(out) == 0 || bytes.Contains(b, []byte("-----BEGIN")) {
-		return nil, errors.New("holds no PEM certificate, or a broken one")
-	}
-	return out, nil
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,13 +19,6 @@ import (
 	"ebb/attest/attesttest"
 	"ebb/attest/tpm"
 )
-
-func reason(err error) attest.Reason {
-	if r, ok := errors.AsType[*attest.Rejection](err); ok {
-		return r.Reason
-	}
-	return ""
-}
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
@@ -142,7 +134,7 @@ func TestIdentity(t *testing.T) {
 	if err := attest.SelectorMatch(registered, before); err != nil {
 		t.Error(err)
 	}
-	if err := attest.SelectorMatch(registered, after); reason(err) != attest.ReasonSelectors {
+	if err := attest.SelectorMatch(registered, after); attesttest.Reason(err) != attest.ReasonSelectors {
 		t.Errorf("after a reboot: %v", err)
 	}
 	// Another TPM of the same maker is another subject.
@@ -220,7 +212,7 @@ func TestRoots(t *testing.T) {
 		}
 		a := f.open(t, func(c *tpm.Config) { c.Roots = []string{file} })
 		b := newBox(f.maker)
-		if _, err := a.Challenge(t.Context(), evidence(must(json.Marshal(b.request())), attesttest.NewKey(t))); err == nil || reason(err) != "" {
+		if _, err := a.Challenge(t.Context(), evidence(must(json.Marshal(b.request())), attesttest.NewKey(t))); err == nil || attesttest.Reason(err) != "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -231,7 +223,7 @@ func TestRoots(t *testing.T) {
 	}
 	b := newBox(f.maker)
 	b.chain = b.chain[:1]
-	if _, err := f.Attest(t.Context(), f.know(b, attesttest.NewKey(t))); reason(err) != attest.ReasonIssuer {
+	if _, err := f.Attest(t.Context(), f.know(b, attesttest.NewKey(t))); attesttest.Reason(err) != attest.ReasonIssuer {
 		t.Errorf("without the CA between: %v", err)
 	}
 	if _, err := f.open(t, func(c *tpm.Config) { c.Intermediates = []string{between} }).Attest(t.Context(), f.know(b, attesttest.NewKey(t))); err != nil {

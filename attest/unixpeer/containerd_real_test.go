@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/unixpeer"
 	"ebb/broker/brokertest/counterpart"
 )
@@ -190,7 +191,7 @@ func TestContainerd(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]string{"label/team": "admin", "label/task": "payments", "image_digest": "sha256:" + imageID, "containerd_namespace": "moby"} {
-		if err := attest.SelectorMatch(map[string]string{"container_id": "box-1", name: value}, id); reason(err) != attest.ReasonSelectors {
+		if err := attest.SelectorMatch(map[string]string{"container_id": "box-1", name: value}, id); attesttest.Reason(err) != attest.ReasonSelectors {
 			t.Errorf("registered with %s %s: %v", name, value, err)
 		}
 	}
@@ -200,11 +201,11 @@ func TestContainerd(t *testing.T) {
 		t.Errorf("got %v, %v", other.Selectors, err)
 	}
 	// The namespace is the configured one, not that which knows the container.
-	if _, err := r.attestor(unixpeer.Config{Namespaces: []string{"moby"}}).Attest(t.Context(), of(p)); reason(err) != attest.ReasonMeasurement {
+	if _, err := r.attestor(unixpeer.Config{Namespaces: []string{"moby"}}).Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonMeasurement {
 		t.Errorf("of a namespace that is not configured: %v", err)
 	}
 	r.kill("box-1")
-	if _, err := a.Attest(t.Context(), of(p)); reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("killed: %v", err)
 	}
 }
@@ -247,7 +248,7 @@ func TestContainerdElsewhere(t *testing.T) {
 	for name, want := range map[string]attest.Reason{"runs": attest.ReasonMeasurement, "none": attest.ReasonMeasurement, "a__b": attest.ReasonMeasurement,
 		"ended": attest.ReasonDead, "made": attest.ReasonDead} {
 		proc := procfs(t, map[int]string{os.Getpid(): "0::/ebb\n", c.cmd.Process.Pid: "0::/" + r.ns + "/" + name + "\n"})
-		if id, err := r.attestor(unixpeer.Config{Proc: proc}).Attest(t.Context(), e); reason(err) != want {
+		if id, err := r.attestor(unixpeer.Config{Proc: proc}).Attest(t.Context(), e); attesttest.Reason(err) != want {
 			t.Errorf("%s: got %v, %v, want %q", name, id.Selectors, err, want)
 		}
 	}

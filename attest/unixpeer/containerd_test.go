@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/unixpeer"
 )
 
@@ -222,7 +223,7 @@ func TestHostileContainerd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id, err := by(tc.s.serve(t)).Attest(t.Context(), e)
-			if err == nil || reason(err) != tc.want || errors.Is(err, attest.ErrRejected) != (tc.want != "") {
+			if err == nil || attesttest.Reason(err) != tc.want || errors.Is(err, attest.ErrRejected) != (tc.want != "") {
 				t.Errorf("got %v, %v", id.Selectors, err)
 			}
 		})

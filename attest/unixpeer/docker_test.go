@@ -150,7 +150,7 @@ func TestHostileRuntime(t *testing.T) {
 			t.Parallel()
 			a, e := boxed(t, daemon(t, tc.h))
 			id, err := a.Attest(t.Context(), e)
-			if err == nil || reason(err) != tc.want || errors.Is(err, attest.ErrRejected) != (tc.want != "") {
+			if err == nil || attesttest.Reason(err) != tc.want || errors.Is(err, attest.ErrRejected) != (tc.want != "") {
 				t.Errorf("got %v, %v", id.Selectors, err)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/unixpeer"
 	"ebb/broker/brokertest/counterpart"
 )
@@ -88,7 +89,7 @@ func childReuse(socket string) error {
 		return err
 	}
 	defer second.Process.Kill() //nolint:errcheck // the namespace ends with this process
-	if _, err := a.Attest(context.Background(), of(p)); reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(context.Background(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
 		return fmt.Errorf("the successor of pid %d: %w", p.PID, err)
 	}
 	death, err := a.Watch(context.Background(), onRecord(id))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/unixpeer"
 	"ebb/broker/brokertest/counterpart"
 )
@@ -83,7 +84,7 @@ func TestBubblewrap(t *testing.T) {
 	if id2.Selectors["uid"] != strconv.Itoa(os.Getuid()) {
 		t.Errorf("user 1000 of a user namespace is %s", id2.Selectors["uid"])
 	}
-	if _, err := a.Attest(t.Context(), outside); reason(err) != attest.ReasonMeasurement {
+	if _, err := a.Attest(t.Context(), outside); attesttest.Reason(err) != attest.ReasonMeasurement {
 		t.Errorf("a process in no sandbox: %v", err)
 	}
 	// Its end is that of its first process, which is bwrap's own and no parent's.
@@ -97,7 +98,7 @@ func TestBubblewrap(t *testing.T) {
 	from := time.Now()
 	box.kill()
 	soon(t, from, out).is(t, "namespace_ended")
-	if _, err := a.Attest(t.Context(), of(p)); reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -195,7 +196,7 @@ func TestRunc(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon(t, from, out).is(t, how)
-	if _, err := a.Attest(t.Context(), of(p)); reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("after its end: %v", err)
 	}
 }

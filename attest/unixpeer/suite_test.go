@@ -32,13 +32,6 @@ func newAttestor(t testing.TB, c unixpeer.Config) *unixpeer.Attestor {
 	return a
 }
 
-func reason(err error) attest.Reason {
-	if r, ok := errors.AsType[*attest.Rejection](err); ok {
-		return r.Reason
-	}
-	return ""
-}
-
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	d, clock := newDoor(t), attesttest.NewClock()
@@ -137,7 +130,7 @@ func TestCannotJudge(t *testing.T) {
 	// What is required and not there is the caller's fault: it is in no sandbox.
 	for _, name := range []string{"container_id", "netns"} {
 		_, err := newAttestor(t, unixpeer.Config{Require: []string{name}}).Attest(t.Context(), e)
-		if reason(err) != attest.ReasonMeasurement {
+		if attesttest.Reason(err) != attest.ReasonMeasurement {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -166,7 +159,7 @@ func TestPassedOn(t *testing.T) {
 	if _, err := conn.Read(b); err != nil {
 		t.Fatalf("the heir does not speak: %v", err)
 	}
-	if _, err := a.Attest(t.Context(), of(p)); reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("the heir of a dead process: %v", err)
 	}
 }
@@ -190,7 +183,7 @@ func TestZombie(t *testing.T) {
 			break
 		}
 	}
-	if reason(err) != attest.ReasonDead {
+	if attesttest.Reason(err) != attest.ReasonDead {
 		t.Errorf("a zombie: %v", err)
 	}
 	if _, err := os.Stat("/proc/" + strconv.Itoa(p.PID)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ebb/attest"
+	"ebb/attest/attesttest"
 	"ebb/attest/unixpeer"
 	"ebb/broker/brokertest/counterpart"
 )
@@ -244,7 +245,7 @@ func TestForgedCgroup(t *testing.T) {
 	c := start(t, "connect", d.path)
 	_, p := d.accept()
 	join(t, filepath.Join(dir, "docker-"+own+".scope", "docker-"+victim+".scope"), c.cmd.Process.Pid)
-	if _, err := newAttestor(t, unixpeer.Config{Require: []string{"container_id"}}).Attest(t.Context(), of(p)); reason(err) != attest.ReasonMeasurement {
+	if _, err := newAttestor(t, unixpeer.Config{Require: []string{"container_id"}}).Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonMeasurement {
 		t.Errorf("a container in a container: %v", err)
 	}
 	id, err := newAttestor(t, unixpeer.Config{Require: []string{"container_id"}, Nested: true}).Attest(t.Context(), of(p))

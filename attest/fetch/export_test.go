@@ -1,0 +1,4 @@
+package fetch
+
+// ParseCertificates is what fuzzing calls by itself.
+var ParseCertificates = parseCertificates

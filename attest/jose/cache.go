@@ -10,8 +10,10 @@ import (
 	"ebb/attest/fetch"
 )
 
-// CacheConfig configures a KeyCache. Exactly one of URL and File is required.
+// CacheConfig configures a KeyCache. Exactly one of Set, URL and File is required.
 type CacheConfig struct {
+	// Set is the JWK Set itself.
+	Set []byte
 	// URL of a JWK Set: https, or http on a loopback address. Redirects are not
 	// followed.
 	URL string
@@ -30,10 +32,34 @@ type CacheConfig struct {
 // KeyCache is the key set of one issuer, from one place that configuration
 // names. It is safe for concurrent use. Tokens cannot steer it anywhere: the
 // most that they can cause is one fetch per BackOff, by an unknown kid.
-type KeyCache struct{ sets *fetch.Cache[KeySet] }
+type KeyCache struct {
+	sets  *fetch.Cache[KeySet]
+	fixed KeySet // without sets
+}
+
+// OnePlace says whether the configuration names exactly one place of the key set.
+func (c CacheConfig) OnePlace() bool {
+	places := 0
+	for _, named := range []bool{len(c.Set) > 0, c.File != "", c.URL != ""} {
+		if named {
+			places++
+		}
+	}
+	return places == 1
+}
 
 // NewKeyCache checks the configuration. Nothing is fetched before the first use.
 func NewKeyCache(c CacheConfig) (*KeyCache, error) {
+	if !c.OnePlace() {
+		return nil, errors.New("jose: key cache: set exactly one of a JWK set, its URL and its file")
+	}
+	if len(c.Set) > 0 {
+		set, err := ParseJWKS(c.Set)
+		if err == nil && len(set.Keys()) == 0 {
+			err = errors.New("jwks: no usable key in the set")
+		}
+		return &KeyCache{fixed: set}, err
+	}
 	read, err := readSet(c)
 	if err != nil {
 		return nil, fmt.Errorf("jose: key cache: %w", err)
@@ -49,10 +75,7 @@ func NewKeyCache(c CacheConfig) (*KeyCache, error) {
 }
 
 func readSet(c CacheConfig) (func(context.Context) (KeySet, time.Duration, error), error) {
-	switch {
-	case (c.URL == "") == (c.File == ""):
-		return nil, errors.New("set either a URL or a file of a JWK set")
-	case c.File != "":
+	if c.File != "" {
 		return func(context.Context) (KeySet, time.Duration, error) {
 			b, err := fetch.ReadFile(c.File, maxJWKS)
 			if err != nil {
@@ -83,6 +106,9 @@ func readSet(c CacheConfig) (func(context.Context) (KeySet, time.Duration, error
 // unknown key is the token's fault; if the last fetch failed the key may exist,
 // and nobody can say.
 func (k *KeyCache) Key(ctx context.Context, h Header) (Key, error) {
+	if k.sets == nil {
+		return k.fixed.Key(h)
+	}
 	set, err := k.sets.Get(ctx)
 	if err != nil {
 		return Key{}, err

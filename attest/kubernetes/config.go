@@ -204,13 +204,12 @@ func (c *Config) checkJWKS(bad func(string, ...any)) {
 	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" {
 		bad("issuer is not a URL; copy it from kubectl get --raw /.well-known/openid-configuration")
 	}
-	places := 0
-	for _, set := range []bool{len(c.JWKS) > 0, c.JWKSFile != "", c.JWKSURL != ""} {
-		if set {
-			places++
-		}
-	}
-	if places != 1 {
+	if !c.keys().OnePlace() {
 		bad("set exactly one of jwks, jwks_file and jwks_url; kubectl get --raw /openid/v1/jwks shows the keys")
 	}
+}
+
+// keys says where the cluster's keys are.
+func (c *Config) keys() jose.CacheConfig {
+	return jose.CacheConfig{Set: c.JWKS, File: c.JWKSFile, URL: c.JWKSURL, Fetch: c.Fetch, Now: c.Now, Logger: c.Logger}
 }

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"errors"
 
 	"ebb/attest"
 	"ebb/attest/jose"
@@ -11,30 +10,24 @@ import (
 // signed is the attestor of ModeJWKS.
 type signed struct {
 	gate
-	key func(context.Context, jose.Header) (jose.Key, error)
+	keys *jose.KeyCache
 }
 
 func newSigned(g gate) (attest.Attestor, error) {
 	g.cfg.Logger.Warn("mode jwks: that a pod was deleted is not seen; its token is accepted until it expires, and the task does not end with the pod",
 		"attestor", g.cfg.Name, "max_lifetime", g.cfg.MaxLifetime)
-	if len(g.cfg.JWKS) > 0 {
-		set, err := jose.ParseJWKS(g.cfg.JWKS)
-		if err == nil && len(set.Keys()) == 0 {
-			err = errors.New("jwks: no usable key in the set")
+	if len(g.cfg.JWKS) == 0 {
+		roots, err := g.cfg.roots()
+		if err != nil {
+			return nil, err
 		}
-		return &signed{gate: g, key: func(_ context.Context, h jose.Header) (jose.Key, error) { return set.Key(h) }}, err
+		g.cfg.Fetch.RootCAs = roots
 	}
-	roots, err := g.cfg.roots()
+	keys, err := jose.NewKeyCache(g.cfg.keys())
 	if err != nil {
 		return nil, err
 	}
-	g.cfg.Fetch.RootCAs = roots
-	cache, err := jose.NewKeyCache(jose.CacheConfig{URL: g.cfg.JWKSURL, File: g.cfg.JWKSFile,
-		Fetch: g.cfg.Fetch, Now: g.cfg.Now, Logger: g.cfg.Logger})
-	if err != nil {
-		return nil, err
-	}
-	return &signed{gate: g, key: cache.Key}, nil
+	return &signed{gate: g, keys: keys}, nil
 }
 
 // Attest implements attest.Attestor.
@@ -42,7 +35,7 @@ func (s *signed) Attest(ctx context.Context, e attest.Evidence) (attest.Identity
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, s.failure(err)
 	}
-	c, err := jose.Verify(string(e.Document), s.profile, func(h jose.Header) (jose.Key, error) { return s.key(ctx, h) }, s.cfg.Now())
+	c, err := jose.Verify(string(e.Document), s.profile, func(h jose.Header) (jose.Key, error) { return s.keys.Key(ctx, h) }, s.cfg.Now())
 	if err != nil {
 		return attest.Identity{}, s.failure(err)
 	}

@@ -85,13 +85,7 @@ func (c *Config) check() error {
 	if c.Audience == "" {
 		bad("audience is empty; set it to the URL of this ebb and have tokens made for it")
 	}
-	places := 0
-	for _, set := range []bool{len(c.JWKS) > 0, c.JWKSFile != "", c.JWKSURL != ""} {
-		if set {
-			places++
-		}
-	}
-	if places != 1 {
+	if !c.keys().OnePlace() {
 		bad("set exactly one of jwks, jwks_file and jwks_url; the URL is the jwks_uri of the issuer's discovery document")
 	}
 	if len(c.Algs) == 0 {
@@ -130,6 +124,11 @@ func (c *Config) check() error {
 		return fmt.Errorf("attest/oidc %q: %w", c.Name, errors.Join(errs...))
 	}
 	return nil
+}
+
+// keys says where the issuer's keys are.
+func (c *Config) keys() jose.CacheConfig {
+	return jose.CacheConfig{Set: c.JWKS, File: c.JWKSFile, URL: c.JWKSURL, Fetch: c.Fetch, Now: c.Now, Logger: c.Logger}
 }
 
 func (c *Config) checkPaths(bad func(string, ...any)) {

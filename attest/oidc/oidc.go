@@ -17,7 +17,7 @@ import (
 type Attestor struct {
 	cfg       Config
 	profile   jose.Profile
-	key       func(context.Context, jose.Header) (jose.Key, error)
+	keys      *jose.KeyCache
 	subject   path
 	present   []named
 	required  []named
@@ -68,28 +68,11 @@ func New(c Config) (*Attestor, error) {
 		a.profile.Types = []string{"jwt"}
 	}
 	a.subject, _ = parsePath(c.Subject) // check has parsed it before
-	if err := a.loadKeys(); err != nil {
+	var err error
+	if a.keys, err = jose.NewKeyCache(c.keys()); err != nil {
 		return nil, fmt.Errorf("attest/oidc %q: %w", c.Name, err)
 	}
 	return a, nil
-}
-
-func (a *Attestor) loadKeys() error {
-	if len(a.cfg.JWKS) > 0 {
-		set, err := jose.ParseJWKS(a.cfg.JWKS)
-		if err == nil && len(set.Keys()) == 0 {
-			err = errors.New("jwks: no usable key in the set")
-		}
-		a.key = func(_ context.Context, h jose.Header) (jose.Key, error) { return set.Key(h) }
-		return err
-	}
-	cache, err := jose.NewKeyCache(jose.CacheConfig{URL: a.cfg.JWKSURL, File: a.cfg.JWKSFile,
-		Fetch: a.cfg.Fetch, Now: a.cfg.Now, Logger: a.cfg.Logger})
-	if err != nil {
-		return err
-	}
-	a.key = cache.Key
-	return nil
 }
 
 // Attest implements attest.Attestor.
@@ -97,7 +80,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, fmt.Errorf("attest/oidc %q: %w", a.cfg.Name, err)
 	}
-	keys := func(h jose.Header) (jose.Key, error) { return a.key(ctx, h) }
+	keys := func(h jose.Header) (jose.Key, error) { return a.keys.Key(ctx, h) }
 	profile := a.profile
 	profile.Passed = func(check, found string) { attest.Passed(ctx, check, found) }
 	c, err := jose.Verify(string(e.Document), profile, keys, a.cfg.Now())

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
 
@@ -28,7 +29,7 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	if err != nil || token.Empty() {
 		return errors.Join(errors.New("github: there is no token to inject"), err)
 	}
-	if r.URL == nil || r.URL.User != nil || (r.Host != "" && r.Host != r.URL.Host) || !plainPath(r.URL) {
+	if r.URL == nil || r.URL.User != nil || (r.Host != "" && r.Host != r.URL.Host) || !plain(r) {
 		return errElsewhere
 	}
 	switch {
@@ -64,17 +65,15 @@ func (d *Driver) isGit(u *url.URL) bool {
 	return below && gitPath.MatchString(rest)
 }
 
-// plainPath refuses paths that a server could read otherwise than we do.
-func plainPath(u *url.URL) bool {
-	if u.Opaque != "" || !strings.HasPrefix(u.Path, "/") || strings.Contains(u.Path, "//") || strings.ContainsAny(u.Path, "\\\x00") {
+// plain refuses requests that a server could read otherwise than we do. Names of files
+// and branches are text, and may hold an encoded slash.
+func plain(r *http.Request) bool {
+	if r.URL.Opaque != "" || exact.Header(r.Header) != nil {
 		return false
 	}
-	for _, segment := range strings.Split(u.Path, "/") {
-		if segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return true
+	_, badQuery := exact.Query(r.URL.RawQuery)
+	_, badPath := exact.Path(r.URL.EscapedPath(), exact.PathForm{Slash: true, Text: true})
+	return badQuery == nil && badPath == nil
 }
 
 func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && hostPort(a) == hostPort(b) }

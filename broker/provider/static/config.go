@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/safe"
 	"ebb/broker/vaultapi"
@@ -36,12 +37,10 @@ type KV struct {
 
 const maxHosts = 16
 
-var (
-	// hostForm is a DNS name in lower-case LDH form (names of other scripts as xn--),
-	// without a dot at its end, and perhaps a port.
-	hostForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*(:[1-9][0-9]{0,4})?$`)
-	fieldForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-)
+// httpsPort is what a host without a port means.
+const httpsPort = 443
+
+var fieldForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // check reports all problems at once; name is the provider's.
 func (c *Config) check(name string) error {
@@ -67,8 +66,8 @@ func (c *Config) check(name string) error {
 		bad("hosts: name 1 to %d", maxHosts)
 	}
 	for _, h := range c.Hosts {
-		if !hostForm.MatchString(h) || len(h) > 253 {
-			bad("hosts: %q is not a host in lower case, like api.example.com or api.example.com:8443", h)
+		if _, err := exact.ParseHost(h, httpsPort); err != nil || strings.ToLower(h) != h {
+			bad("hosts: %q is not the full name of a host in lower case, like api.example.com or api.example.com:8443", h)
 		}
 	}
 	c.Inject.check(bad)
@@ -77,12 +76,4 @@ func (c *Config) check(name string) error {
 	}
 	c.Grants.Check(name, bad, func(at string, r Rule) { r.check(at, bad) })
 	return errors.Join(errs...)
-}
-
-// withPort is a host of the configuration with its port.
-func withPort(host string) string {
-	if strings.Contains(host, ":") {
-		return host
-	}
-	return host + ":443"
 }

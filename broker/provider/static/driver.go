@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/vaultapi"
 	"ebb/scopes"
@@ -39,7 +40,11 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 	}
 	d := &Driver{cfg: c, hosts: map[string]bool{}}
 	for _, h := range c.Hosts {
-		d.hosts[withPort(h)] = true
+		host, err := exact.ParseHost(h, httpsPort)
+		if err != nil {
+			return nil, fmt.Errorf("hosts: %w", err)
+		}
+		d.hosts[host.String()] = true
 	}
 	switch {
 	case c.Vault != nil:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
 
@@ -111,20 +112,17 @@ func (p Place) put(r *http.Request, s provider.Secret) {
 		r.Header = http.Header{}
 	}
 	for k := range r.Header {
-		if folded(k) == folded(name) {
+		if exact.Fold(k) == exact.Fold(name) {
 			delete(r.Header, k)
 		}
 	}
 	for k := range r.Trailer {
-		if folded(k) == folded(name) {
+		if exact.Fold(k) == exact.Fold(name) {
 			delete(r.Trailer, k)
 		}
 	}
 	r.Header.Set(name, value)
 }
-
-// folded is a header's name as servers that know CGI read it.
-func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 // withParameter removes a parameter from a query that parses, and adds it.
 func withParameter(query, name, value string) string {

@@ -1,0 +1,108 @@
+package exact
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Host is where a request goes.
+type Host struct {
+	Name string // lower-case LDH labels, at least two, no dot at the end
+	Port uint16 // never 0
+}
+
+// String is the Host as host:port, in the one spelling it has.
+func (h Host) String() string { return h.Name + ":" + strconv.Itoa(int(h.Port)) }
+
+// ParseHost reads "name:port", or "name" when assumed is not 0: the port of the scheme
+// (RFC 9110 sections 4.2 and 9.3.6). Letters may be of either case. Everything else has
+// one spelling: names of other scripts come as xn-- (RFC 5891), the dot that makes a
+// name absolute is left out, ports have no leading zero. Addresses are refused in every
+// notation that some resolver takes for one: what ends in a number is one to a browser
+// (WHATWG URL section 3.5), and so are octal, hexadecimal and short forms to getaddrinfo.
+func ParseHost(s string, assumed uint16) (Host, error) {
+	name, port, explicit := strings.Cut(s, ":")
+	if strings.HasPrefix(s, "[") {
+		return Host{}, refuse(literalOr(s), "its host is in brackets")
+	}
+	h := Host{Name: lower(name), Port: assumed}
+	if err := CheckName(h.Name); err != nil {
+		return Host{}, err
+	}
+	if !explicit && assumed != 0 {
+		return h, nil
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || port[0] == '0' || port[0] == '+' {
+		return Host{}, refuse(BadPort, "its port is not a number from 1 to 65535")
+	}
+	h.Port = uint16(n)
+	return h, nil
+}
+
+// CheckName refuses what is not a name of the public DNS in its one spelling (RFC 1123
+// section 2.1): single labels too, which mean what a search list makes of them.
+func CheckName(name string) error {
+	labels := strings.Split(name, ".")
+	switch {
+	case len(name) > 253 || name == "":
+		return refuse(BadHost, "its host is empty or too long")
+	case len(labels) < 2:
+		return refuse(BadHost, "its host is a single label")
+	}
+	for _, l := range labels {
+		if !ldh(l) {
+			return refuse(BadHost, "its host is not made of letters, digits and hyphens")
+		}
+	}
+	if last := labels[len(labels)-1]; number(last) {
+		if _, err := netip.ParseAddr(name); err == nil {
+			return refuse(IPLiteral, "its host is an address")
+		}
+		return refuse(BadHost, "its host ends in a number")
+	}
+	return nil
+}
+
+// ldh reports a label of lower-case letters, digits and inner hyphens, of at most 63.
+func ldh(l string) bool {
+	if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+		return false
+	}
+	for i := range len(l) {
+		if c := l[i]; c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// number reports a label that is a number to somebody: decimal, octal, or 0x and any
+// number of hexadecimal digits, none included.
+func number(l string) bool {
+	if rest, hex := strings.CutPrefix(l, "0x"); hex {
+		return strings.Trim(rest, "0123456789abcdef") == ""
+	}
+	return strings.Trim(l, "0123456789") == ""
+}
+
+// literalOr tells an address in brackets from what is merely malformed.
+func literalOr(s string) Reason {
+	inner, _, closed := strings.Cut(s[1:], "]")
+	if _, err := netip.ParseAddr(inner); err == nil && closed {
+		return IPLiteral
+	}
+	return BadHost
+}
+
+// lower folds ASCII alone: case folding of Unicode makes a k of the Kelvin sign.
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}

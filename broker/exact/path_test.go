@@ -1,0 +1,162 @@
+package exact_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"ebb/broker/exact"
+)
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	both := exact.PathForm{Slash: true, Text: true}
+	for _, c := range []struct {
+		in   string
+		form exact.PathForm
+		want []string // nil = refused
+	}{
+		{"/", exact.PathForm{}, []string{""}},
+		{"/a/b", exact.PathForm{}, []string{"a", "b"}},
+		{"/a/b/", exact.PathForm{}, []string{"a", "b", ""}},
+		{"/%61/b-._~!$&'()*+,=:@", exact.PathForm{}, []string{"a", "b-._~!$&'()*+,=:@"}},
+		{"/.well-known/x", exact.PathForm{}, []string{".well-known", "x"}},
+		{"/a/...x/..x", exact.PathForm{}, []string{"a", "...x", "..x"}},
+		{"/@scope%2fname", exact.PathForm{Slash: true}, []string{"@scope%2fname"}},
+		{"/@scope%2Fname", exact.PathForm{Slash: true}, []string{"@scope%2fname"}},
+		{"/my%20file/caf%C3%A9", exact.PathForm{Text: true}, []string{"my file", "café"}},
+		{"/heads%2Ffix%20it", both, []string{"heads%2ffix it"}},
+
+		{"", exact.PathForm{}, nil}, {"a", exact.PathForm{}, nil}, {"*", exact.PathForm{}, nil}, {"http://a/", exact.PathForm{}, nil},
+		{"/repos/ok/../../user", both, nil}, {"/a/.", both, nil}, {"/./a", both, nil},
+		{"/a/%2e%2e/b", both, nil}, {"/a/.%2e/b", both, nil}, {"/a/%2E./b", both, nil}, {"/a/%2e/b", both, nil}, {"/a/.../b", both, nil},
+		{"/a/..;/b", both, nil}, {"/a;jsessionid=1", both, nil}, {"/a/%3b", both, nil},
+		{"/a%2fb", exact.PathForm{}, nil}, {"/a%2fb", exact.PathForm{Text: true}, nil}, {"/a%5cb", both, nil}, {`/a\b`, both, nil},
+		{"/%2f", both, nil}, {"/a%2f", both, nil}, {"/%2fa", both, nil}, {"/a%2f..%2fb", both, nil}, {"/a%2f%2e%2e", both, nil}, {"/a%2f%2fb", both, nil},
+		{"/%252fa", both, nil}, {"/%252e%252e", both, nil}, {"/a%25", both, nil},
+		{"//evil.com/x", both, nil}, {"/a//b", both, nil},
+		{"/a%00b", both, nil}, {"/a%0d%0ab", both, nil}, {"/a%7f", both, nil}, {"/a%c0%ae", both, nil}, {"/a%ff", both, nil}, {"/a%c2%85", both, nil},
+		{"/a b", both, nil}, {"/café", both, nil}, {"/a%2", both, nil}, {"/a%zz", both, nil}, {"/a%3fb", both, nil}, {"/a%23b", both, nil}, {"/a#b", both, nil}, {"/a?b", both, nil}, {`/a"b`, both, nil}, {"/a[0]", both, nil}, {"/a%5b0%5d", exact.PathForm{}, []string{"a[0]"}},
+		{"/..%20/a", both, nil}, {"/%20../a", both, nil}, {"/a%20", both, nil}, {"/a%e2%80%ae", both, nil}, {"/a%ef%bc%8f", both, nil}, {"/%e2%80%a5", both, nil}, {"/a%c2%a0b", both, nil},
+		{"/a%20b", exact.PathForm{}, nil}, {"/caf%C3%A9", exact.PathForm{}, nil},
+		{"/" + strings.Repeat("a", 8<<10), both, nil},
+	} {
+		got, err := exact.Path(c.in, c.form)
+		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) || err != nil && reason(err) != exact.AmbiguousPath {
+			t.Errorf("%q as %+v: %q, %v; want %q", c.in, c.form, got, err, c.want)
+		}
+	}
+}
+
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	for _, ok := range []string{"", "a=1&b=2", "a=1&a=2", "a", "q=x%20y+z", "a=%2e%2e", strings.Repeat("a&", 255)} {
+		if v, err := exact.Query(ok); err != nil || ok != "" && len(v) == 0 {
+			t.Errorf("%q: %v, %v", ok, v, err)
+		}
+	}
+	for _, bad := range []string{
+		"a=1;b=2", "a=%zz", "a=%2", "a b", "a=\x00", "a=é", "a#b", "_method=DELETE", "%5fmethod=DELETE", "_METHOD=PUT", "X-HTTP-Method-Override=PUT",
+		strings.Repeat("a&", 256), strings.Repeat("a", 8<<10+1),
+	} {
+		if v, err := exact.Query(bad); reason(err) != exact.AmbiguousQuery {
+			t.Errorf("%.40q: %v, %v", bad, v, err)
+		}
+	}
+}
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	for _, m := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "LIST"} {
+		if err := exact.Method(m); err != nil {
+			t.Errorf("%s: %v", m, err)
+		}
+	}
+	for _, m := range []string{"", "get", "Get", "G@T", "GET ", "GÉT", "TRACE", "TRACK", "CONNECT", "PRI", "M-SEARCH", strings.Repeat("A", 17), strings.Repeat("A", 8<<10)} {
+		if err := exact.Method(m); reason(err) != exact.BadMethod {
+			t.Errorf("%.20q: %v", m, err)
+		}
+	}
+}
+
+func TestHeadersThatMakeAnotherRequest(t *testing.T) {
+	t.Parallel()
+	for _, k := range []string{"X-HTTP-Method-Override", "x_http_method", "X-Method-Override", "X-Original-URL", "X-Rewrite-Url", "X_Original_Url", "X-Envoy-Original-Path", "X-Forwarded-Prefix", "X-Accel-Redirect"} {
+		if err := exact.Header(http.Header{k: nil, "Accept": {"*/*"}}); reason(err) != exact.BadHeader {
+			t.Errorf("%s: %v", k, err)
+		}
+	}
+	if err := exact.Header(http.Header{"Accept": {"x"}, "X-Github-Api-Version": {"1"}, "X-Original": {"1"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is read has one reading: to net/http's server, to a server that decodes twice,
+// to one that makes paths plain first, and to one that splits after decoding.
+func FuzzPath(f *testing.F) {
+	for _, s := range []string{"/", "/a/b", "/a%20b", "/a%2fb/", "/%2e%2e", "/..;/a", "//", "/a%252f", "/caf%C3%A9", "/%e2%81%84"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, form := range []exact.PathForm{{}, {Slash: true}, {Text: true}, {Slash: true, Text: true}} {
+			segments, err := exact.Path(s, form)
+			if err != nil {
+				continue
+			}
+			u, err := url.ParseRequestURI(s)
+			if err != nil || u.EscapedPath() != s || u.RawQuery != "" || u.Fragment != "" || u.Host != "" {
+				t.Fatalf("%q: %+v, %v", s, u, err)
+			}
+			if clean := httptest.NewRequest(http.MethodGet, "http://x.example"+s, nil).URL.JoinPath().EscapedPath(); !form.Slash && !form.Text && len(segments) > 1 && strings.Count(clean, "/") != strings.Count(s, "/") {
+				t.Errorf("%q is %q when it is made plain", s, clean)
+			}
+			for _, seg := range segments {
+				whole, twice := strings.ReplaceAll(seg, "%2f", "/"), seg
+				if !form.Slash || !strings.Contains(seg, "%2f") {
+					if twice, err = url.PathUnescape(seg); err != nil || twice != seg {
+						t.Errorf("%q: %q decodes to %q, %v", s, seg, twice, err)
+					}
+				}
+				if slices.ContainsFunc(strings.Split(whole, "/"), func(p string) bool { return p == "." || p == ".." }) || strings.ContainsAny(seg, "\\;\x00\r\n") {
+					t.Errorf("%q has the segment %q", s, seg)
+				}
+			}
+		}
+	})
+}
+
+// What is read has the same parameters in the same order to who splits by hand.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{"", "a=1", "a=1;b", "a=%20", "_method=x", "a&&b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := exact.Query(s)
+		if err != nil {
+			return
+		}
+		n := 0
+		for pair := range strings.SplitSeq(s, "&") {
+			if pair == "" {
+				continue
+			}
+			key, value, _ := strings.Cut(pair, "=")
+			k, err1 := url.QueryUnescape(key)
+			w, err2 := url.QueryUnescape(value)
+			if err1 != nil || err2 != nil || !slices.Contains(v[k], w) {
+				t.Errorf("%q: %q=%q is not among %v", s, k, w, v)
+			}
+			n++
+		}
+		total := 0
+		for _, all := range v {
+			total += len(all)
+		}
+		if total != n {
+			t.Errorf("%q has %d parameters, and %d were read", s, n, total)
+		}
+	})
+}

@@ -9,6 +9,7 @@
 //	peer.go        Peer: the process that connected to it; peer_linux.go asks the
 //	               kernel, peer_other.go is for systems that do not say
 //	proxies.go     forwarding headers survive only from configured proxies
+//	own_name.go    OwnName: the host name that pages have on loopback
 //	mux.go         Mux: the outermost handler; routes, spans, security headers
 //	middleware.go  request id, panic recovery, one log event
 //	metrics.go     metrics of requests, with labels from closed sets

@@ -77,7 +77,7 @@ func (m *Mux) guarded(c echo.Context, next echo.HandlerFunc) (err error) {
 	if len(r.RequestURI) > m.limits.URL {
 		return broker.E(URLTooLong, "The request target is too long.", nil)
 	}
-	if !m.secure && !loopbackHost(r.Host) {
+	if !m.secure && !loopbackHost(r.Host) && !m.namesPages(r.Host) {
 		// A name rebound to loopback makes a browser read what is here for a page.
 		return broker.E(Misdirected, "This server is reached as 127.0.0.1 or localhost.", nil)
 	}

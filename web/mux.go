@@ -15,11 +15,14 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"ebb/broker"
 )
 
 // Config is what New needs.
 type Config struct {
 	PublicURL  string                // required: what clients call this server, no trailing slash; https, or http on loopback
+	PagesURL   string                // where pages for people are, as OwnName says it; "" = PublicURL
 	Limits     Limits                // zero members take the default
 	Proxies    Proxies               // whose forwarding headers are believed; zero = nobody's
 	Logger     *slog.Logger          // nil = discard
@@ -35,6 +38,8 @@ type Mux struct {
 	outer     http.Handler
 	publicURL string
 	base      string
+	pagesURL  string
+	pagesHost string // Host of pages; "" = as of everything
 	secure    bool
 	limits    Limits
 	proxies   Proxies
@@ -51,8 +56,15 @@ func New(c Config) (*Mux, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mux{echo: echo.New(), publicURL: c.PublicURL, base: u.Path, secure: u.Scheme == "https", limits: c.Limits.withDefaults(),
+	m := &Mux{echo: echo.New(), publicURL: c.PublicURL, base: u.Path, pagesURL: c.PublicURL, secure: u.Scheme == "https", limits: c.Limits.withDefaults(),
 		proxies: c.Proxies, log: c.Logger, metrics: newMetrics(c.Registerer), now: c.Now, spans: c.Tracer != nil}
+	if c.PagesURL != "" && c.PagesURL != c.PublicURL {
+		pages, err := checkPagesURL(c.PagesURL, u)
+		if err != nil {
+			return nil, err
+		}
+		m.pagesURL, m.pagesHost = c.PagesURL, pages.Host
+	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -102,12 +114,24 @@ func loopbackHost(host string) bool {
 	return err == nil && u.User == nil && loopback(strings.ToLower(u.Hostname()))
 }
 
-// Add registers a route at a path below the public URL's.
-func (m *Mux) Add(method, path string, h echo.HandlerFunc) { m.echo.Add(method, m.base+path, h) }
+// Add registers a route at a path below the public URL's, for programs.
+func (m *Mux) Add(method, path string, h echo.HandlerFunc) { m.AddRoot(method, m.base+path, h) }
 
 // AddRoot registers a route at a path of the host: for documents whose place
-// the standards fix outside the public URL's path (RFC 8414 section 3.1).
-func (m *Mux) AddRoot(method, path string, h echo.HandlerFunc) { m.echo.Add(method, path, h) }
+// the standards fix outside the public URL's path (RFC 8414 section 3.1). Nothing of it is
+// in the origin of pages, when that is another one.
+func (m *Mux) AddRoot(method, path string, h echo.HandlerFunc) {
+	m.echo.Add(method, path, func(c echo.Context) error {
+		if m.namesPages(c.Request().Host) {
+			return broker.E(Misdirected, "This name is for people's browsers. Programs reach this server at "+m.publicURL+".", nil)
+		}
+		return h(c)
+	})
+}
+
+// AddPage registers a route for people's browsers, at a path below the public URL's. It
+// asks AtPages before it trusts or sets a cookie.
+func (m *Mux) AddPage(method, path string, h echo.HandlerFunc) { m.echo.Add(method, m.base+path, h) }
 
 // Pages makes what a browser asks for outside of the API, and is no route, fail as a
 // page. Call it before the Mux serves.

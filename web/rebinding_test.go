@@ -18,6 +18,7 @@ func TestHostOfLoopback(t *testing.T) {
 	for public, hosts := range map[string]map[string]int{
 		"http://127.0.0.1:8420": {
 			"127.0.0.1:8420": 200, "localhost:8420": 200, "LOCALHOST": 200, "[::1]:8420": 200, "127.0.0.2": 200,
+			"ebb.localhost:8420": 421, "evil.localhost": 421, "localhost.": 421,
 			"evil.test": 421, "evil.test:8420": 421, "127.0.0.1.evil.test": 421, "localhost.evil.test:8420": 421, "192.0.2.1": 421, "": 421, "127.0.0.1@evil.test": 421,
 		},
 		"https://ebb.test": {"ebb.test": 200, "10.0.0.1:8443": 200}, // probes and port forwards

@@ -1,5 +1,6 @@
 // Single checks, by their number in the console's acceptance list.
 import assert from 'node:assert/strict';
+import { ownName } from './origin.mjs';
 
 // cookies 40: what the browser keeps, and what another site can make it send.
 async function headers(house) {
@@ -110,4 +111,4 @@ async function tabs(house) {
   await c.close();
 }
 
-export const checks = [['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['37 weight', weight], ['38 without JavaScript', noScript], ['40 headers and cookies', headers]];
+export const checks = [['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['37 weight', weight], ['38 without JavaScript', noScript], ['40 headers and cookies', headers], ['40 a name of its own', ownName]];

@@ -13,7 +13,11 @@ func newConsole(c *cli) *cobra.Command {
 		Long: `Make a link that signs you in to the web console of the ebb on this machine. It
 works once, within two minutes. Without a configuration there are two people, because
 nobody approves requests of their own tasks: the approver, and the operator, who also
-reads the whole record.`,
+reads the whole record.
+
+On loopback the console has a host name of its own under localhost, so that no other
+program of this machine gets its cookies. Chromium and Firefox know that it is this
+machine; for other browsers ` + "`ebb doctor`" + ` says what to add to /etc/hosts.`,
 	}
 	cmd.Flags().StringVar(&as, "as", "approver", "approver or operator; with --key, whoever's key that is")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {

@@ -11,7 +11,7 @@
 // One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, delegate.go,
 // hold.go, attest.go (and attest_challenge.go), console.go, run.go, requests.go (and requests_risk.go), leases.go, providers.go,
 // secrets.go, audit.go (and audit_verify.go), policy.go (and policy_try.go), keys.go, config.go,
-// migrate.go, doctor.go (and doctor_local.go, doctor_remote.go), bench.go (and bench_server.go),
+// migrate.go, doctor.go (and doctor_local.go, doctor_remote.go, doctor_console.go), bench.go (and bench_server.go),
 // demo.go (and demo_console.go), version.go.
 //
 //	internal/config   the configuration: keys, sources, every problem at once

@@ -116,5 +116,6 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	d.journal(ctx)
 	d.ledger(ctx)
 	d.server(ctx)
+	d.console(ctx)
 	return nil
 }

@@ -54,6 +54,7 @@ type settings struct {
 // the opposite order of their making.
 type node struct {
 	url      string
+	pages    string // where people see the console
 	log      *slog.Logger
 	now      func() time.Time
 	listener net.Listener
@@ -182,7 +183,10 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	mux, err := web.New(web.Config{PublicURL: n.url, Proxies: proxies, Logger: s.Log, Registerer: metrics, Tracer: s.Tracer, Now: s.Now})
+	if n.pages, err = pagesURL(n.url, n.dir.Ring()); err != nil {
+		return nil, err
+	}
+	mux, err := web.New(web.Config{PublicURL: n.url, PagesURL: n.pages, Proxies: proxies, Logger: s.Log, Registerer: metrics, Tracer: s.Tracer, Now: s.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +213,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 func (n *node) signIn(s settings) (methods []signin.Method, err error) {
 	if o := s.Console.OIDC; o.Issuer != "" {
 		m, err := oidc.New(oidc.Config{
-			Base: n.url, Key: n.dir.Ring().Derive("console-oidc"), Name: o.Name, Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret(), Scopes: o.Scopes,
+			Base: n.pages, Key: n.dir.Ring().Derive("console-oidc"), Name: o.Name, Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret(), Scopes: o.Scopes,
 			GroupsClaim: o.GroupsClaim, NameClaim: o.NameClaim, SubjectClaim: o.SubjectClaim, ACRValues: o.ACRValues, Roles: s.Console.Roles.Map(),
 			Fetch: fetch.Config{Private: o.Private}, Now: s.Now, Logger: s.Log,
 		})
@@ -219,10 +223,15 @@ func (n *node) signIn(s settings) (methods []signin.Method, err error) {
 		methods = append(methods, m)
 	}
 	if s.Loopback() {
-		n.links = link.New(link.Config{Broker: n.broker, Base: n.url, Key: n.dir.Ring().Derive("console-link"), Now: s.Now})
+		n.links = link.New(link.Config{Broker: n.broker, Base: n.pages, Key: n.dir.Ring().Derive("console-link"), Now: s.Now})
 		methods = append(methods, n.links)
 	}
 	return methods, nil
+}
+
+// pagesURL is where the console of an ebb with this public URL is.
+func pagesURL(public string, ring *keys.Ring) (string, error) {
+	return web.OwnName(public, ring.Derive("console-name"))
 }
 
 // apiLinks is n.links without a nil that is not nil.

@@ -32,7 +32,7 @@ type Console struct {
 	cfg    Config
 	b      *broker.Broker
 	mux    *web.Mux
-	origin string        // scheme and host of the public URL
+	origin string        // scheme and host at which people see it
 	keys   *passkey.Keys // nil: at an address there are none
 	assets *assets
 	live   *live
@@ -49,7 +49,7 @@ func New(c Config) (*Console, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Console{cfg: c, b: c.Broker, mux: c.Mux, origin: strings.TrimSuffix(c.Mux.PublicURL(), c.Mux.Base()), live: newLive(c.Broker)}
+	s := &Console{cfg: c, b: c.Broker, mux: c.Mux, origin: strings.TrimSuffix(c.Mux.PagesURL(), c.Mux.Base()), live: newLive(c.Broker)}
 	var err error
 	if s.keys, err = passkey.New(s.origin, c.Key, c.Now); errors.Is(err, passkey.ErrAddress) {
 		s.keys, err = nil, nil
@@ -69,7 +69,7 @@ func New(c Config) (*Console, error) {
 // Register adds every route to the Mux.
 func (s *Console) Register() {
 	for _, r := range s.routes() {
-		s.mux.Add(r.Method, r.Path, r.h)
+		s.mux.AddPage(r.Method, r.Path, r.h)
 	}
 	s.mux.Pages(func(c echo.Context, err error) error {
 		headers(c.Response().Header())

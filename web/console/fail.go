@@ -16,6 +16,7 @@ type failPage struct {
 	Detail   string // what to do next
 	Request  string // id of this request in ebb's log
 	SignedIn bool
+	Away     bool // asked by a name that is not the console's: nothing here leads on
 }
 
 // fail draws an error. What it tells is public: kind and sentence, never the cause.
@@ -34,5 +35,5 @@ func (s *Console) fail(c echo.Context, err error) error {
 	if verr != nil && !errors.Is(verr, errNobody) {
 		v = nil
 	}
-	return s.draw(c, line.Status, v, "fail", frame{Title: line.Title}, failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil})
+	return s.draw(c, line.Status, v, "fail", frame{Title: line.Title}, failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil, Away: !s.mux.AtPages(c.Request())})
 }

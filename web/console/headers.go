@@ -4,6 +4,9 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"ebb/broker"
+	"ebb/web"
 )
 
 // contentPolicy is the same on every page. Nothing is inline, so it needs no nonce; no script
@@ -24,10 +27,15 @@ func headers(h http.Header) {
 	}
 }
 
-// guarded gives a handler the headers of a page, and draws its errors.
+// guarded gives a handler the headers of a page, and draws its errors. Asked by a name
+// that is not this console's, it does nothing else: no cookie is read or set there. It does
+// not lead to the right name either, which is for people alone: programs ask here, too.
 func (s *Console) guarded(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		headers(c.Response().Header())
+		if !s.mux.AtPages(c.Request()) {
+			return s.fail(c, broker.E(web.Misdirected, "The console has a host name of its own on this machine. `ebb console` prints a link to it; you can keep that page as a bookmark.", nil))
+		}
 		if err := h(c); err != nil {
 			return s.fail(c, err)
 		}

@@ -25,17 +25,21 @@ type house struct {
 	mux     *web.Mux
 	links   *link.Links
 	console *console.Console
-	serial  int // of what tests put on the record by themselves
+	at      string // where people see it
+	serial  int    // of what tests put on the record by themselves
 }
 
 func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.Method) *house {
 	t.Helper()
 	h := &house{t: t, Env: brokertest.New(t, c)}
 	var err error
-	if h.mux, err = web.New(web.Config{PublicURL: h.Issuer, Now: h.Clock.Now}); err != nil {
+	if h.at, err = web.OwnName(h.Issuer, h.Ring.Derive("console-name")); err != nil {
 		t.Fatal(err)
 	}
-	h.links = link.New(link.Config{Broker: h.Broker, Base: h.Issuer, Key: h.Ring.Derive("console-link"), Now: h.Clock.Now})
+	if h.mux, err = web.New(web.Config{PublicURL: h.Issuer, PagesURL: h.at, Now: h.Clock.Now}); err != nil {
+		t.Fatal(err)
+	}
+	h.links = link.New(link.Config{Broker: h.Broker, Base: h.at, Key: h.Ring.Derive("console-link"), Now: h.Clock.Now})
 	ways := []signin.Method{h.links}
 	for _, m := range methods {
 		ways = append(ways, m(h))
@@ -70,7 +74,7 @@ func (h *house) as(id string) *browser {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	page := b.get(strings.TrimPrefix(l.Reveal(), h.Issuer))
+	page := b.get(strings.TrimPrefix(l.Reveal(), h.at))
 	if a := b.send(page, "/signin/link", nil); a.StatusCode != http.StatusSeeOther {
 		h.t.Fatalf("signing in as %s: %d %s", id, a.StatusCode, a.body)
 	}
@@ -80,12 +84,12 @@ func (h *house) as(id string) *browser {
 // do sends a request as a browser does that follows a link or sends a form.
 func (b *browser) do(method, path string, form url.Values, change func(*http.Request)) answer {
 	b.h.t.Helper()
-	r := httptest.NewRequest(method, b.h.Issuer+path, strings.NewReader(form.Encode()))
+	r := httptest.NewRequest(method, b.h.at+path, strings.NewReader(form.Encode()))
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	r.Header.Set("Sec-Fetch-Mode", "navigate")
 	r.Header.Set("Sec-Fetch-Dest", "document")
 	if method == http.MethodPost {
-		r.Header.Set("Origin", b.h.Issuer)
+		r.Header.Set("Origin", b.h.at)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	for name, value := range b.cookies {

@@ -33,7 +33,7 @@ func (s *Console) recent(v *visit) bool { return v.now.Sub(v.session.AuthAt) <= 
 func (s *Console) mayChange(v *visit) error {
 	switch {
 	case s.keys == nil:
-		return broker.E(broker.Invalid, "A passkey belongs to a host name. Open the console under one, on this machine as http://localhost.", nil)
+		return broker.E(broker.Invalid, "A passkey belongs to a host name, and this console is at an address: give ebb a name with public_url.", nil)
 	case !s.recent(v):
 		return broker.E(broker.Forbidden, "To change passkeys, you must have signed in within the last 10 minutes. Sign in again.", nil)
 	}

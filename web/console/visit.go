@@ -43,7 +43,7 @@ func (s *Console) visit(c echo.Context) (*visit, error) {
 // signed in.
 func (s *Console) signedIn(c echo.Context) (*visit, error) {
 	value := cookie(c, cookieRead)
-	if value == "" {
+	if value == "" || !s.mux.AtPages(c.Request()) {
 		return nil, errNobody
 	}
 	ctx, now := c.Request().Context(), s.cfg.Now()

@@ -23,7 +23,7 @@ const Lifetime = 2 * time.Minute
 
 var (
 	// ErrAddress: a browser keeps passkeys for host names, and for no address.
-	ErrAddress = errors.New("a passkey belongs to a host name: open the console under one, on this machine as http://localhost")
+	ErrAddress = errors.New("a passkey belongs to a host name, and the console is at an address")
 	// ErrStale: the challenge is of another session, answer or time.
 	ErrStale = errors.New("the challenge is not of this form, or older than two minutes")
 	// ErrCloned: the passkey has been used less often than it had been.

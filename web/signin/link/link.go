@@ -25,7 +25,7 @@ const lifetime = 2 * time.Minute
 // Config is what New needs.
 type Config struct {
 	Broker *broker.Broker   // required
-	Base   string           // public URL of ebb; required
+	Base   string           // where the console is; required
 	Key    []byte           // 32 bytes that replicas share; required
 	Now    func() time.Time // nil = time.Now
 }

@@ -18,7 +18,7 @@ import (
 
 // Config is what New needs.
 type Config struct {
-	Base         string // public URL of ebb; required
+	Base         string // where the console is; required
 	Key          []byte // 32 bytes that replicas share; required
 	Name         string // first part of the ids of people; required
 	Issuer       string // required

@@ -151,7 +151,7 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Limits.HighRiskQuorum }},
 	{Path: "dpop.nonce", Default: "off", Doc: "on = every proof must hold a nonce of this server (RFC 9449 section 8).",
 		to: func(c *Config, _ *reader) any { return choice{&c.DPoP.Nonce, []string{"on", "off"}} }},
-	{Path: "console.oidc.issuer", Doc: "OpenID Connect provider that signs people in to the console; empty = by links on loopback alone. Its redirect URI is <public_url>/signin/oidc/callback.",
+	{Path: "console.oidc.issuer", Doc: "OpenID Connect provider that signs people in to the console; empty = by links on loopback alone. Its redirect URI is <public_url>/signin/oidc/callback; on loopback `ebb doctor` says where the console is.",
 		to: func(c *Config, _ *reader) any { return &c.Console.OIDC.Issuer }},
 	{Path: "console.oidc.name", Default: "sso", Doc: "What it is called here, and the first part of people's ids: sso:<sub>.",
 		to: func(c *Config, _ *reader) any { return &c.Console.OIDC.Name }},

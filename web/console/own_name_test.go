@@ -1,0 +1,130 @@
+package console_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"ebb/broker/brokertest"
+)
+
+// loopback is an ebb on one machine.
+func loopback(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t, brokertest.Config{Issuer: "http://127.0.0.1:8420"})
+	if h.at == h.Issuer || !strings.HasSuffix(h.at, ".localhost:8420") {
+		t.Fatal(h.at)
+	}
+	return h
+}
+
+// TestOwnNameOnLoopback: the console lives at its own name: there people sign in, send forms
+// and have passkeys.
+func TestOwnNameOnLoopback(t *testing.T) {
+	t.Parallel()
+	h := loopback(t)
+	b := h.as(brokertest.Approver)
+	b.get("/queue").is(t, http.StatusOK, "ann")
+	a := newAuthenticator(t)
+	a.origin, a.rp = h.at, strings.TrimSuffix(strings.TrimPrefix(h.at, "http://"), ":8420")
+	a.register(b).is(t, http.StatusSeeOther)
+	b.get("/settings").is(t, http.StatusOK, "My key")
+	wrong := newAuthenticator(t)
+	wrong.origin, wrong.rp = h.Issuer, "localhost"
+	if got := wrong.register(b); got.StatusCode != http.StatusBadRequest {
+		t.Errorf("a passkey of another name: %d", got.StatusCode)
+	}
+	b.send(b.get("/queue"), "/signout", nil).is(t, http.StatusSeeOther)
+}
+
+// TestElsewhereOnLoopback: at the address of the API, and at names that others on this
+// machine have, the console reads no cookie, sets none, changes nothing, and does not tell
+// its name.
+func TestElsewhereOnLoopback(t *testing.T) {
+	t.Parallel()
+	h := loopback(t)
+	b := h.as(brokertest.Approver)
+	page := b.get("/queue")
+	name := strings.TrimPrefix(h.at, "http://")
+	label, _, _ := strings.Cut(name, ".")
+	l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := strings.TrimPrefix(l.Reveal(), h.at)
+	paths := map[string]string{"/": "GET", "/queue": "GET", link: "GET", "/signin": "GET", "/nowhere": "GET", "/signin/link": "POST", "/signout": "POST", "/settings/look": "POST"}
+	for _, route := range h.console.Routes() {
+		paths[strings.NewReplacer(":id", "x", ":voter", "x", ":writer", "x", ":seq", "1").Replace(route.Path)] = route.Method
+	}
+	for _, host := range []string{"127.0.0.1:8420", "localhost:8420", "[::1]:8420", "ebb.localhost:8420", "evil.localhost:8420", label + ".localhost:9000", "x." + name} {
+		for path, method := range paths {
+			if strings.HasPrefix(path, "/assets/") {
+				continue // they are the same for everybody
+			}
+			form := url.Values{}
+			switch path {
+			case "/signout", "/settings/look":
+				form = b.fill(page, "/signout", nil)
+			case "/signin/link":
+				form = url.Values{"t": {strings.TrimPrefix(link, "/signin/link?t=")}}
+			}
+			// Everything else is as a browser says it that holds the session.
+			got := b.do(method, path, form, func(r *http.Request) {
+				r.Host = host
+				if method == http.MethodPost {
+					r.Header.Set("Origin", "http://"+host)
+				}
+			})
+			if got.StatusCode != http.StatusMisdirectedRequest && path != "/nowhere" {
+				t.Errorf("%s %s at %s: %d", method, path, host, got.StatusCode)
+			}
+			if len(got.Cookies()) > 0 || got.Header.Get("Location") != "" || strings.Contains(got.body, label) || strings.Contains(got.body, "ann") {
+				t.Errorf("%s %s at %s: %v %s", method, path, host, got.Header, got.body)
+			}
+		}
+	}
+	b.get("/queue").is(t, http.StatusOK) // nothing ended the session
+	b.send(b.get(link), "/signin/link", nil).is(t, http.StatusSeeOther)
+}
+
+// TestFormFromOtherNames: a page at another name of this machine, or at the same name and
+// another port, sends no form of the console: to the browser the second is the same site.
+func TestFormFromOtherNames(t *testing.T) {
+	t.Parallel()
+	h := loopback(t)
+	b := h.as(brokertest.Approver)
+	page := b.get("/queue")
+	host := strings.TrimSuffix(h.at, ":8420")
+	for name, from := range map[string][2]string{
+		"an address": {"http://127.0.0.1:8420", "cross-site"}, "another name": {"http://evil.localhost:8420", "cross-site"},
+		"a name that browsers took for a sibling": {"http://evil.localhost:8420", "same-site"},
+		"its name at another port":                {host + ":9000", "same-site"}, "its name without a port": {host, "same-site"}, "its name by https": {strings.Replace(h.at, "http:", "https:", 1), "same-site"},
+		"its site, as it says": {host + ":9000", "same-origin"}, "its origin, as another says": {h.at, "same-site"},
+	} {
+		got := b.do(http.MethodPost, "/signout", b.fill(page, "/signout", nil), func(r *http.Request) {
+			r.Header.Set("Origin", from[0])
+			r.Header.Set("Sec-Fetch-Site", from[1])
+		})
+		if got.StatusCode != http.StatusForbidden {
+			t.Errorf("from %s: %d", name, got.StatusCode)
+		}
+	}
+	// A cookie of the same name from elsewhere makes the session none, and never another's.
+	got := b.do(http.MethodGet, "/queue", nil, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "__Host-ebb-sess", Value: "tossed"}) })
+	got.is(t, http.StatusSeeOther)
+	b.get("/queue").is(t, http.StatusOK)
+}
+
+// TestProgramsApart: what answers programs is not in the console's origin.
+func TestProgramsApart(t *testing.T) {
+	t.Parallel()
+	h := loopback(t)
+	h.mux.Add(http.MethodGet, "/v1/x", nil)
+	r := httptest.NewRequest(http.MethodGet, h.at+"/v1/x", nil)
+	w := httptest.NewRecorder()
+	if h.mux.ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {
+		t.Error(w.Code, w.Body)
+	}
+}

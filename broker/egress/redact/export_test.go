@@ -1,0 +1,4 @@
+package redact
+
+// Forms is for tests.
+var Forms = forms

@@ -191,6 +191,6 @@ func (w *leaseWindow) issued(q broker.LeaseQuery, names *where) {
 	}
 	if !q.To.IsZero() {
 		w.rest.add("l.issued_at < ?", millis(q.To))
-		names.add("l.id < coalesce((SELECT z.id FROM leases z WHERE z.issued_at >= ? ORDER BY z.issued_at LIMIT 1), '~')", millis(q.To)+skew)
+		names.add("l.id < coalesce((SELECT z.id FROM leases z WHERE z.issued_at >= ? ORDER BY z.issued_at LIMIT 1), 'z')", millis(q.To)+skew) // after every id, however text is sorted
 	}
 }

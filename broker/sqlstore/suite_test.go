@@ -51,6 +51,12 @@ func TestJournal(t *testing.T) {
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunJournal(t, stores(empty)) })
 }
 
+// TestSortedByLanguage: what a list leaves out does not depend on how the database sorts text.
+func TestSortedByLanguage(t *testing.T) {
+	t.Parallel()
+	storetest.RunLists(t, stores(storetest.PostgresSorted))
+}
+
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunDesk(t, stores(empty)) })

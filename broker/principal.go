@@ -38,8 +38,17 @@ func allow(who Principal, ends bool, roles ...Role) error {
 	if !who.Has(roles...) {
 		return E(Forbidden, "Your principal has none of the roles this needs. Ask the operator.", nil)
 	}
-	if who.doubt != nil && !ends {
-		return unavailable(who.doubt)
+	if !ends {
+		return who.Certain()
+	}
+	return nil
+}
+
+// Certain refuses a principal whose proof may have been used before. Whatever is given
+// to one, and by no method of the broker that asks for a role, asks this first.
+func (p Principal) Certain() error {
+	if p.doubt != nil {
+		return unavailable(p.doubt)
 	}
 	return nil
 }

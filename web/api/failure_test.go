@@ -168,6 +168,27 @@ func TestRFC_A82a_H60_EveryRouteWithFailingStores(t *testing.T) {
 	}
 }
 
+// TestNothingForADoubtfulProof: while nobody can say whether a proof was used before,
+// no link into the console is made for it, nor anything shown.
+func TestNothingForADoubtfulProof(t *testing.T) {
+	t.Parallel()
+	r, f := faultyRig(t)
+	token := r.apiToken(t, brokertest.Approver)
+	ask := func(method, path string) *answer {
+		t.Helper()
+		return r.v1With(t, token, r.env.Keys[brokertest.Approver], method, path, nil)
+	}
+	if a := ask(http.MethodPost, "/v1/signin-link"); a.status != 200 || !strings.HasPrefix(a.text("url"), r.env.Issuer+"/signin/link?t=") {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	f.ledger.Store(true)
+	for path, method := range map[string]string{"/v1/signin-link": http.MethodPost, "/v1/policy": http.MethodGet, "/v1/tasks": http.MethodGet} {
+		if a := ask(method, path); a.status != 503 || strings.Contains(a.body, "/signin/link") {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+}
+
 func TestReadyzNamesWhatIsDown(t *testing.T) {
 	t.Parallel()
 	r, f := faultyRig(t)

@@ -28,6 +28,9 @@ func (a *API) policy(_ echo.Context, who broker.Principal, _ web.None) (policyAn
 	if !who.Has(broker.RoleOperator, broker.RoleAuditor, broker.RoleApprover) {
 		return policyAnswer{}, broker.E(broker.Forbidden, "Your principal has none of the roles this needs. Ask the operator.", nil)
 	}
+	if err := who.Certain(); err != nil {
+		return policyAnswer{}, err
+	}
 	out := policyAnswer{Version: a.b.PolicyVersion(), Files: []PolicyFile{}}
 	if a.cfg.Policies != nil {
 		out.Files = append(out.Files, a.cfg.Policies()...)

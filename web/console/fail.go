@@ -31,7 +31,7 @@ func (s *Console) fail(c echo.Context, err error) error {
 	if line.Status == http.StatusServiceUnavailable || line.Status == http.StatusTooManyRequests {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(max(2, int(e.RetryAfter.Seconds()))))
 	}
-	v, verr := s.visit(c)
+	v, verr := s.signedIn(c) // what was refused keeps nobody signed in
 	if verr != nil && !errors.Is(verr, errNobody) {
 		v = nil
 	}

@@ -26,16 +26,15 @@ func (s *Console) passkeys(ctx context.Context, v *visit) ([]people.Passkey, err
 	return list, nil
 }
 
-// recent reports whether the person signed in a short time ago: else who finds an open
-// browser could make a passkey of their own.
-func (s *Console) recent(v *visit) bool { return v.now.Sub(v.session.AuthAt) <= freshFor }
-
+// mayChange refuses who has not proved lately who they are, as strongly as a decision
+// needs: a passkey is that proof later, and else who finds an open browser, or has only a
+// password, could make one of their own.
 func (s *Console) mayChange(v *visit) error {
 	switch {
 	case s.keys == nil:
 		return broker.E(broker.Invalid, "A passkey belongs to a host name, and this console is at an address: give ebb a name with public_url.", nil)
-	case !s.recent(v):
-		return broker.E(broker.Forbidden, "To change passkeys, you must have signed in within the last 10 minutes. Sign in again.", nil)
+	case !s.fresh(v):
+		return broker.E(broker.Forbidden, "To add a passkey, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link in the settings.", nil)
 	}
 	return nil
 }

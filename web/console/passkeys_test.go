@@ -16,9 +16,11 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"ebb/attest/attesttest"
 	"ebb/broker"
 	"ebb/broker/brokertest"
 	"ebb/web/console/passkey"
+	"ebb/web/signin/oidc"
 )
 
 // authenticator is one in software, and what a browser makes of its answers.
@@ -144,6 +146,31 @@ func TestPasskeySettings(t *testing.T) {
 	h.Clock.Add(10 * time.Minute)
 	b.get("/settings").is(t, http.StatusOK, "sign in again")
 	b.get("/settings/passkeys/options").is(t, http.StatusForbidden)
+}
+
+// TestPasskeyNeedsStrongProof: a passkey stands for the strong proof later, so that who has only a password makes none.
+func TestPasskeyNeedsStrongProof(t *testing.T) {
+	t.Parallel()
+	o := newOP(t)
+	h := o.house(t, func(c *oidc.Config) { c.ACRValues = []string{"phr"} })
+	b := h.browser()
+	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
+	b.get("/settings").is(t, http.StatusOK, `href="/settings/again"`)
+	b.get("/settings/passkeys/options").is(t, http.StatusForbidden)
+	a := b.get("/settings/again")
+	if a.is(t, http.StatusSeeOther); a.Header.Get("Location") != "/signin/oidc?again=1" {
+		t.Fatal(a.Header)
+	}
+	o.out(t, b, "/signin/oidc?again=1")
+	o.token = func() string { return o.issuer.Token(o.claims(attesttest.Claims{"acr": "phr"})) }
+	if a := o.back(b, nil); a.Header.Get("Location") != "/settings" {
+		t.Errorf("led to %s", a.Header.Get("Location"))
+	}
+	newAuthenticator(t).register(b).is(t, http.StatusSeeOther)
+	page := b.get("/settings")
+	h.Clock.Add(10*time.Minute + time.Second)
+	b.get("/settings/passkeys/options").is(t, http.StatusForbidden)
+	b.send(page, "/settings/passkeys", url.Values{"assertion": {"{}"}, "state": {"x"}}).is(t, http.StatusForbidden)
 }
 
 func TestPasskeyDecision(t *testing.T) {

@@ -39,6 +39,7 @@ func (s *Console) routes() []route {
 		s.page("/audit/:writer/:seq", s.entry),
 		s.page("/insights", s.insights),
 		s.page("/settings", s.settings),
+		s.page("/settings/again", s.again),
 		s.form("/settings/look", true, s.look),
 		s.page("/settings/passkeys/options", s.registerOptions),
 		s.form("/settings/passkeys", false, s.addPasskey),

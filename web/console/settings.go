@@ -18,7 +18,7 @@ type settingsPage struct {
 	Session  people.Session // of this browser
 	Sessions []browserOf
 	Passkeys []people.Passkey
-	Fresh    bool   // a passkey may be added or removed
+	Fresh    bool   // a passkey may be added
 	Address  bool   // the console is at an address, where there are none
 	Shown    string // name of the zone that times are in
 	ZoneSays string // what was typed
@@ -39,7 +39,7 @@ func (s *Console) drawSettings(c echo.Context, status int, v *visit, zoneSays, p
 		return err
 	}
 	return s.draw(c, status, v, "settings", frame{Title: "Settings", Nav: "/settings"},
-		settingsPage{Session: v.session, Sessions: browsers, Passkeys: keys, Fresh: s.recent(v), Address: s.keys == nil, Shown: zone(c).String(), ZoneSays: zoneSays, Problem: problem})
+		settingsPage{Session: v.session, Sessions: browsers, Passkeys: keys, Fresh: s.fresh(v), Address: s.keys == nil, Shown: zone(c).String(), ZoneSays: zoneSays, Problem: problem})
 }
 
 // look keeps in the browser how pages look there.

@@ -114,6 +114,13 @@ func TestSessionEnds(t *testing.T) {
 	idle.get("/queue").is(t, http.StatusOK)
 	h.Clock.Add(30 * time.Minute)
 	idle.get("/queue").is(t, http.StatusSeeOther)
+	// What is refused is nothing that a person did: a page that is open may try it again and again.
+	open := h.as(brokertest.Approver)
+	for range 3 {
+		h.Clock.Add(14 * time.Minute)
+		open.do(http.MethodGet, "/events", nil, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
+	}
+	open.get("/queue").is(t, http.StatusSeeOther)
 	busy := h.as(brokertest.Approver)
 	for range 8*3 - 1 {
 		h.Clock.Add(20 * time.Minute)

@@ -59,22 +59,26 @@ func (s *Console) prover(v *visit) signin.Prover {
 	return nil
 }
 
-// Again is the path of the link by which the person proves it again for this request,
-// "" when there is no such way. A link and no form: a form may not lead to another
+// Again is the path of the link by which the person proves it again and comes back to
+// page, "" when there is no such way. A link and no form: a form may not lead to another
 // origin (form-action).
-func (v view) Again(request string) string {
+func (v view) Again(page string) string {
 	if v.s.prover(v.Who) == nil {
 		return ""
 	}
-	return v.Base + "/requests/" + url.PathEscape(request) + "/again"
+	return v.Base + page + "/again"
 }
 
-// again leads to the identity provider, and from there back to the request.
+// again leads to the identity provider, and from there back to the request or the settings.
 func (s *Console) again(c echo.Context, v *visit) error {
 	p := s.prover(v)
 	if p == nil {
 		return broker.E(broker.NotFound, "There is no provider to prove it to: sign in again.", nil)
 	}
-	setCookie(c, cookieTo, "/requests/"+url.PathEscape(c.Param("id")), http.SameSiteLaxMode, 10*time.Minute)
+	to := "/settings"
+	if id := c.Param("id"); id != "" {
+		to = "/requests/" + url.PathEscape(id)
+	}
+	setCookie(c, cookieTo, to, http.SameSiteLaxMode, 10*time.Minute)
 	return s.redirect(c, "/signin/"+p.Name()+"?again=1")
 }

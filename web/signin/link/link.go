@@ -53,6 +53,9 @@ type content struct {
 
 // Make is a link by which who signs in, once, and until when.
 func (l *Links) Make(_ context.Context, who broker.Principal) (provider.Secret, time.Time, error) {
+	if err := who.Certain(); err != nil {
+		return provider.Secret{}, time.Time{}, err
+	}
 	until := l.cfg.Now().Add(lifetime).Truncate(time.Second)
 	body, err := json.Marshal(content{Principal: who.ID, Roles: who.Roles, Until: until.Unix(), Once: rand.Text()})
 	if err != nil {

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -47,13 +49,17 @@ func (b *Broker) SignedOut(ctx context.Context, who Principal, sessions int) {
 	}
 }
 
-// PasskeyChanged puts on the record that a person has another passkey, or has one no more.
-func (b *Broker) PasskeyChanged(ctx context.Context, who Principal, id string, added bool) error {
-	kind := audit.PasskeyRemoved
-	if added {
-		kind = audit.PasskeyAdded
-	}
-	return b.session(ctx, kind, who, map[string]any{"passkey": id})
+// PasskeyAdded puts on the record that a person has another passkey, and which key it
+// is: what is kept of a decision names the key that signed it, and whose that was only the
+// record says.
+func (b *Broker) PasskeyAdded(ctx context.Context, who Principal, id string, publicKey []byte) error {
+	sum := sha256.Sum256(publicKey)
+	return b.session(ctx, audit.PasskeyAdded, who, map[string]any{"passkey": id, "public_key_sha256": hex.EncodeToString(sum[:])})
+}
+
+// PasskeyRemoved puts on the record that a person has a passkey no more.
+func (b *Broker) PasskeyRemoved(ctx context.Context, who Principal, id string) error {
+	return b.session(ctx, audit.PasskeyRemoved, who, map[string]any{"passkey": id})
 }
 
 func (b *Broker) session(ctx context.Context, kind string, who Principal, data map[string]any) error {

@@ -84,7 +84,7 @@ func (s *Console) addPasskey(c echo.Context, v *visit) error {
 		return broker.E(broker.Invalid, "The browser made no passkey that can be used here. Try again; it needs one that asks for your finger, face or PIN.", err)
 	}
 	key.Name = name
-	if err := s.b.PasskeyChanged(ctx, v.Principal, hex.EncodeToString(key.ID), true); err != nil {
+	if err := s.b.PasskeyAdded(ctx, v.Principal, hex.EncodeToString(key.ID), key.PublicKey); err != nil {
 		return err
 	}
 	if err := s.cfg.Passkeys.AddPasskey(ctx, key); err != nil {
@@ -105,7 +105,7 @@ func (s *Console) removePasskey(c echo.Context, v *visit) error {
 		}
 		return broker.E(broker.Unavailable, "The database does not answer: the passkey is as it was. Try again.", err)
 	}
-	if err := s.b.PasskeyChanged(ctx, v.Principal, hex.EncodeToString(id), false); err != nil {
+	if err := s.b.PasskeyRemoved(ctx, v.Principal, hex.EncodeToString(id)); err != nil {
 		return err
 	}
 	return s.redirect(c, "/settings")

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 
 	"ebb/attest/attesttest"
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/web/console/passkey"
 	"ebb/web/signin/oidc"
@@ -249,6 +251,22 @@ func TestPasskeyDecision(t *testing.T) {
 		if p.Verify(wrong) == nil {
 			t.Errorf("it proves %+v, too", wrong)
 		}
+	}
+	// And whose it was: a key that somebody puts in its place in the database is not on the record.
+	var added struct {
+		Passkey string `json:"passkey"`
+		Key     string `json:"public_key_sha256"`
+	}
+	for e, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.PasskeyAdded, Actor: brokertest.Approver}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(e.Data, &added); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum := sha256.Sum256(p.PublicKey); added.Passkey != hex.EncodeToString(p.Key) || added.Key != hex.EncodeToString(sum[:]) {
+		t.Errorf("on the record: %+v", added)
 	}
 	// Once, and a copy of the passkey that counts less is found out.
 	r = h.asked("orders:eu/2:write")

@@ -89,7 +89,7 @@ func (k *Keys) verify(d Decision, salt []byte, u user, response []byte) (*webaut
 }
 
 // Verify checks a proof that was kept: that the passkey in it signed this decision.
-// Whose passkey it was, the record of its registration says.
+// Whose passkey it was, the record of its registration says, by the SHA-256 of PublicKey.
 func (p Proof) Verify(d Decision) error {
 	k, err := New(p.Origin, nil, nil)
 	if err != nil {

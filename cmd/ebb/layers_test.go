@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"ebb/broker/provider", "ebb/broker/provider/ssh/krl", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys", "ebb/broker/pace", "ebb/broker/receipt"},
 	{"ebb/broker/provider/providertest", "ebb/broker/seal", "ebb/broker/safe", "ebb/broker/risk", "ebb/broker/awsapi", "ebb/broker/vaultapi"},
 	{"ebb/broker/awsapi/awstest", "ebb/broker/seal/sealtest", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/github/githubtest"},
-	{"ebb/broker", "ebb/broker/provider/*", "ebb/broker/seal/*"},
+	{"ebb/broker/egress", "ebb/broker", "ebb/broker/provider/*", "ebb/broker/seal/*"},
 	{"ebb/broker/storetest"},
 	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/provider/all", "ebb/broker/seal/all"},
 	{"ebb/web", "ebb/web/client", "ebb/web/load", "ebb/web/verify", "ebb/broker/brokertest"},

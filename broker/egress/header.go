@@ -1,0 +1,55 @@
+package egress
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"ebb/broker/exact"
+)
+
+// credentialWords are parts of the names of headers and query parameters that carry a
+// credential or say who calls. A request with two of them is whoever the upstream
+// looks for first: what a sandbox adds of its own would take the request to an account
+// of somebody else's, with all that it carries.
+var credentialWords = []string{"auth", "token", "secret", "key", "password", "passwd", "cookie", "session", "credential", "signature", "jwt", "bearer", "assertion", "cert", "user", "identity", "impersonat", "sudo"}
+
+// harmless are names that hold one of the words, and nothing of the sort.
+var harmless = []string{"user-agent", "idempotency-key", "x-idempotency-key", "sec-websocket-key", "upgrade-insecure-requests", "keyword", "keywords", "per-user", "author", "authors"}
+
+// hops are headers of one connection (RFC 9110 section 7.6.1), and those that proxies
+// leave for the next: where a request comes from is nobody's to say but ours, which says
+// nothing. Ranges and codings go, so that what comes back can be read in order.
+var hops = []string{
+	"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings", "expect", "max-forwards",
+	"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-cluster-client-ip", "range", "if-range", "accept-encoding",
+}
+
+// carriesCredential reports whether a header or parameter of this name may carry one.
+func carriesCredential(name string) bool {
+	name = exact.Fold(name)
+	return !slices.Contains(harmless, name) && slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
+}
+
+// Clean removes from the headers of a request what does not leave: credentials, what
+// belongs to one connection, what makes it another request, and names with an
+// underscore, which some servers read as a hyphen. That a client nominates more headers
+// for removal (Connection) is refused: what a server removes there is what we add.
+func Clean(h http.Header) error {
+	for _, line := range h["Connection"] {
+		for option := range strings.SplitSeq(line, ",") {
+			if o := strings.ToLower(textproto.TrimString(option)); o != "" && o != "close" && o != "keep-alive" && o != "te" {
+				return deny(exact.BadHeader, nil)
+			}
+		}
+	}
+	for name := range h {
+		folded := exact.Fold(name)
+		if strings.Contains(name, "_") || slices.Contains(hops, folded) || strings.HasPrefix(folded, "x-forwarded-") || strings.HasPrefix(folded, "proxy-") ||
+			exact.Overrides(name) || carriesCredential(name) {
+			delete(h, name)
+		}
+	}
+	return nil
+}

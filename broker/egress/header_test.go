@@ -1,0 +1,51 @@
+package egress_test
+
+import (
+	"net/http"
+	"testing"
+
+	"ebb/broker/egress"
+	"ebb/broker/exact"
+)
+
+func TestCleanKeepsNoCredential(t *testing.T) {
+	t.Parallel()
+	gone := []string{
+		"Authorization", "authorization", "AUTHORIZATION", "Proxy-Authorization", "Proxy-Connection", "Cookie", "X-Api-Key", "Api-Key", "Apikey", "Private-Token", "Job-Token", "X-Auth-Token",
+		"X-Goog-Api-Key", "X-Amz-Security-Token", "X-Vault-Token", "Dd-Api-Key", "X-Shopify-Access-Token", "Ocp-Apim-Subscription-Key", "X-Functions-Key", "Auth_orization", "X_Api_Key",
+		"X-Forwarded-User", "Remote-User", "X-Remote-User", "X-Forwarded-Client-Cert", "X-Client-Cert", "Impersonate-User", "Sudo", "X-Jwt-Assertion", "X-Goog-Iap-Jwt-Assertion", "Signature", "Client-Cert",
+		"Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Http2-Settings", "Expect", "Max-Forwards", "Forwarded", "Via", "X-Forwarded-For", "X-Real-Ip", "Range", "If-Range", "Accept-Encoding",
+		"X-Http-Method-Override", "X-Original-Url", "x-forwarded-host", "Any_thing",
+	}
+	stay := []string{
+		"Accept", "Accept-Language", "Content-Type", "Content-Length", "User-Agent", "If-None-Match", "If-Modified-Since", "Cache-Control", "X-Github-Api-Version", "Git-Protocol", "Idempotency-Key",
+		"Grpc-Timeout", "Anthropic-Version", "Openai-Organization", "X-Amz-Target", "Prefer", "Origin", "Sec-Websocket-Version", "Content-Encoding",
+	}
+	h := http.Header{}
+	for _, k := range append(gone, stay...) {
+		h[k] = []string{"x"}
+	}
+	h["Connection"] = []string{"keep-alive, TE", "close"}
+	if err := egress.Clean(h); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range gone {
+		if _, there := h[k]; there {
+			t.Errorf("%s leaves", k)
+		}
+	}
+	for _, k := range stay {
+		if _, there := h[k]; !there {
+			t.Errorf("%s does not leave", k)
+		}
+	}
+}
+
+func TestNobodyNominatesHeaders(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"Authorization", "close, authorization", "keep-alive,X-Api-Key", "upgrade", "\tauthorization ", "Host", "close;x"} {
+		if err := egress.Clean(http.Header{"Connection": {line}}); reason(err) != exact.BadHeader {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package egress
+
+import (
+	"fmt"
+
+	"ebb/broker/exact"
+)
+
+// Reasons beside those of package exact.
+const (
+	NotAllowed  exact.Reason = "not_allowed"      // no credential of the caller is for this request
+	Metadata    exact.Reason = "metadata_address" // it leads to where a cloud hands out credentials
+	Private     exact.Reason = "private_address"  // it leads into a network that is not the internet
+	Self        exact.Reason = "self"             // it leads to ebb, or to the machine that ebb runs on
+	Unresolved  exact.Reason = "unresolved"       // its name leads nowhere
+	Unreachable exact.Reason = "upstream_unreachable"
+)
+
+// Denial is why a request does not go out. Only the Reason goes back to the sandbox;
+// it never says where a name leads.
+type Denial struct {
+	Reason exact.Reason
+	Cause  error // for the log; may be nil
+}
+
+// Error implements error.
+func (d *Denial) Error() string {
+	if d.Cause == nil {
+		return string(d.Reason)
+	}
+	return fmt.Sprintf("%s: %v", d.Reason, d.Cause)
+}
+
+// Unwrap gives the cause.
+func (d *Denial) Unwrap() error { return d.Cause }
+
+func deny(r exact.Reason, cause error) error { return &Denial{Reason: r, Cause: cause} }

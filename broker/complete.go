@@ -37,12 +37,13 @@ func (b *Broker) CompleteTask(ctx context.Context, who Principal, taskID string,
 	return b.awaitDead(ctx, c, wait)
 }
 
-// StopTask is CompleteTask for cause.
+// StopTask is CompleteTask for cause. Approvers who have a say in a request of the task
+// stop it too, as they do by calling a request suspicious.
 func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason string, wait time.Duration) (Completion, error) {
 	if reason == "" || utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Completion{}, E(Invalid, "reason must be 1 to 500 printable characters.", nil)
 	}
-	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil {
+	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil && !b.sayIn(ctx, who, taskID) {
 		return Completion{}, err
 	}
 	c, err := b.close(ctx, taskID, TaskMove{Cause: CauseStopped, By: who.ID, Reason: reason})

@@ -149,7 +149,7 @@ func (b *Broker) afterVote(ctx context.Context, who Principal, r Request) error 
 		b.m.requests.WithLabelValues("approved").Inc()
 	case RequestDenied:
 		b.m.requests.WithLabelValues("denied").Inc()
-		if _, err := b.countAll(ctx, r.TaskID, Touch{Denials: 1}); err != nil && !errors.Is(err, ErrTaskClosed) {
+		if err := b.denied(ctx, r.TaskID, true); err != nil && !errors.Is(err, ErrTaskClosed) {
 			b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", r.TaskID, "error", err)
 		}
 		if r.Code == Suspicious {

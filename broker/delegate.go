@@ -24,7 +24,7 @@ func (b *Broker) Delegate(ctx context.Context, s Subject, p Possession, spec Del
 		return Task{}, nil, err
 	}
 	if a.live.State == TaskPaused {
-		return Task{}, nil, E(Denied, "The task is paused. Nothing mints until its runner resumes it.", ErrTaskPaused)
+		return Task{}, nil, pausedError()
 	}
 	t, err := a.live.child(spec, newID(taskPrefix), b.now(), a.notAfter)
 	if what := b.checkRegistration(t.Expect); err == nil && what != "" {
@@ -113,6 +113,15 @@ func (b *Broker) countAll(ctx context.Context, taskID string, u Touch) (Live, er
 		}
 	}
 	return live, err
+}
+
+// countRoot is countAll, and returns what is so of the task that it all began with.
+func (b *Broker) countRoot(ctx context.Context, taskID string, u Touch) (Live, error) {
+	live, err := b.countAll(ctx, taskID, u)
+	if err != nil || len(live.Ancestors) == 0 {
+		return live, err
+	}
+	return b.cfg.Ledger.Admit(ctx, Admission{TaskID: live.root()})
 }
 
 // rootOf is the task of a runner's that a task began with.

@@ -78,13 +78,14 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
-	out, made, err := b.cfg.Desk.Create(ctx, req, w.live.Caps.OpenRequests, b.requestEntry(audit.RequestCreated, w.sandbox.ID, req, map[string]any{
+	room := Room{Open: w.live.Caps.OpenRequests, Owner: b.cfg.Limits.OwnerRequests, Since: now.Add(-ownerHour)}
+	out, made, err := b.cfg.Desk.Create(ctx, req, room, b.requestEntry(audit.RequestCreated, w.sandbox.ID, req, map[string]any{
 		"scope": req.Scopes, "ttl": req.TTL, "digest": req.Digest, "groups": req.Groups, "quorum": req.Quorum, "rules": d.Rules,
 		"reason_sha256": req.Reason.Hash(), "facts": req.Facts,
 	}))
 	switch {
-	case errors.Is(err, ErrCap):
-		return Token{}, &Error{Kind: TooMany, Public: "This task has as many requests waiting as it may. Wait for an answer.", Cause: err, RetryAfter: time.Minute}
+	case errors.Is(err, ErrCap), errors.Is(err, ErrOwnerCap):
+		return Token{}, b.full(ctx, w, req, err)
 	case errors.Is(err, ErrTaskClosed):
 		return Token{}, E(InvalidGrant, "The task was completed meanwhile. Nobody is asked.", err)
 	case err != nil:
@@ -92,6 +93,7 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 	}
 	if made {
 		b.m.requests.WithLabelValues("created").Inc()
+		b.asked(ctx, w.live.root())
 	} else {
 		b.m.requests.WithLabelValues("repeated").Inc()
 		if out.Asked == 2 { // how often it was in the end, the request says
@@ -204,8 +206,9 @@ func (b *Broker) patience(ctx context.Context, w want, now time.Time) error {
 	if len(rs) < limit {
 		return nil
 	}
+	wait := max(rs[limit-1].DecidedAt.Add(b.cfg.Limits.CoolDown).Sub(now), time.Second)
 	return &Error{Kind: TooMany, Public: "This task has taken back as many requests as it may. Wait, then ask for what is needed.",
-		RetryAfter: max(rs[limit-1].DecidedAt.Add(b.cfg.Limits.CoolDown).Sub(now), time.Second)}
+		RetryAfter: wait, Advice: &Advice{Decision: "wait", Code: AskedEnough, RetryAfter: wholeSeconds(wait)}}
 }
 
 // underGrant is what may be minted under an approval: never more than asked now,
@@ -240,5 +243,5 @@ func (b *Broker) coolDown(ctx context.Context, w want, d policy.Decision, now ti
 
 func (b *Broker) advice(r Request, would scopes.Set, wait time.Duration) *Advice {
 	return &Advice{Decision: "denied", Code: r.Code, Note: r.Note, WouldAllow: would,
-		RetryAfter: int64((wait + time.Second - 1) / time.Second), DoNotRetrySame: true}
+		RetryAfter: wholeSeconds(wait), DoNotRetrySame: true}
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // name: what is canonical JSON already is not parsed and sorted for every mint.
 type issued struct {
 	Binding   provider.Binding `json:"cnf"`
+	Covered   string           `json:"covered_by_grant,omitempty"` // the request whose approval served again: nobody was asked
 	ExpiresAt time.Time        `json:"exp"`
 	ParentID  string           `json:"parent_id,omitempty"`
 	Provider  string           `json:"provider"`
@@ -26,16 +28,32 @@ type issued struct {
 	Txn       string           `json:"txn"`
 }
 
-func issuedOf(l Lease) issued {
+func issuedOf(l Lease, d decided) issued {
 	var bound Seconds
 	if l.Upstream != nil {
 		bound = l.Upstream.Bound
 	}
+	var covered string
+	if d.first == nil {
+		covered = d.requestID
+	}
 	return issued{
-		Class: l.Class, Bound: bound,
+		Covered: covered, Class: l.Class, Bound: bound,
 		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID,
 		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	}
+}
+
+// CoveredBy is the request whose approval served again for what an audit.LeaseIssued or
+// audit.LeaseIntended entry tells of: nobody was asked for it. "" = that is not so.
+func CoveredBy(e audit.Entry) string {
+	var i struct {
+		Covered string `json:"covered_by_grant"`
+	}
+	if e.Kind != audit.LeaseIssued && e.Kind != audit.LeaseIntended || json.Unmarshal(e.Data, &i) != nil || !validID(requestPrefix, i.Covered) {
+		return ""
+	}
+	return i.Covered
 }
 
 // record makes the lease durable, and meanwhile signs its token and makes it live:
@@ -77,7 +95,7 @@ func (b *Broker) issue(ctx context.Context, l Lease, d decided, uses int, kind s
 // begin is an issue whose outcome durable returns. That of a request is known at
 // once: who redeems it second gets nothing, not even for a moment.
 func (b *Broker) begin(ctx context.Context, l Lease, d decided, uses int, kind string) (durable func() error, err error) {
-	rec := Record{IssueLease: &l, IssueLimit: uses, Entries: []audit.Entry{b.leaseEntry(kind, l.Sandbox, l, issuedOf(l))}}
+	rec := Record{IssueLease: &l, IssueLimit: uses, Entries: []audit.Entry{b.leaseEntry(kind, l.Sandbox, l, issuedOf(l, d))}}
 	if d.first == nil {
 		wait := b.cfg.Journal.Begin(ctx, rec)
 		return func() error { return issueError(wait()) }, nil

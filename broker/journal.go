@@ -98,10 +98,9 @@ type Audit interface {
 // Desk holds requests that wait for a person.
 type Desk interface {
 	// Create stores r, unless a pending request with the same Dedupe exists:
-	// then that one is returned with Asked raised and made is false. Atomic. limit
-	// counts those that are pending of the task, of those above it and of all that were
-	// delegated below the first of them.
-	Create(ctx context.Context, r Request, limit int, e audit.Entry) (out Request, made bool, err error)
+	// then that one is returned with Asked raised and made is false. Atomic, but that
+	// replicas may together exceed Room.Owner by what they create at the same moment.
+	Create(ctx context.Context, r Request, room Room, e audit.Entry) (out Request, made bool, err error)
 	// Vote adds v and settles the request when it is decided: any no denies;
 	// the people who said yes approve, once Request.Satisfied by them, the meet of the voted scopes
 	// and the shortest TTL. The grant ends at grantUntil, or that TTL after the last
@@ -123,6 +122,6 @@ type Queue interface {
 	// CountWaiting counts what Waiting would return without After and Limit, by Rank.
 	CountWaiting(ctx context.Context, f WaitFilter) (map[int]int, error)
 	// Marks returns of up to n (1..1000) requests that wait at this time, newest
-	// first, no more than who may see them.
-	Marks(ctx context.Context, now time.Time, n int) ([]Mark, error)
+	// first, no more than who may see them; without is that of a WaitFilter.
+	Marks(ctx context.Context, now time.Time, without []string, n int) ([]Mark, error)
 }

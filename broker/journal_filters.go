@@ -19,6 +19,7 @@ type TaskFilter struct {
 	Kind       string
 	Below      string // delegated to by this task, at any depth
 	Orphaned   bool   // not closed, while the parent is
+	Held       bool   // paused by ebb, because of what it asked
 	ClosedFrom time.Time
 	Page       Page
 }
@@ -51,6 +52,17 @@ type EntryFilter struct {
 	From, To                   time.Time
 	Limit                      int // 0 = all
 	Desc                       bool
+}
+
+// Room is how many requests people are bothered with. 0 = no limit.
+type Room struct {
+	// Open bounds those that are pending of the task, of those above it and of all
+	// that were delegated below the first of them (ErrCap).
+	Open int
+	// Owner bounds those of the owner at the same runner that were created after Since
+	// (ErrOwnerCap).
+	Owner int
+	Since time.Time
 }
 
 // RequestFilter selects requests.
@@ -88,9 +100,10 @@ type WaitFilter struct {
 	Rank     int       // 0 = any
 	Provider string
 	TaskID   string
-	Text     string // the scope or the owner holds it
-	After    Place  // exclusive; zero = from the start
-	Limit    int    // 1..1000, 0 = 50
+	Without  []string // not of these tasks and those delegated below them, which a runner opened; at most 100
+	Text     string   // the scope or the owner holds it
+	After    Place    // exclusive; zero = from the start
+	Limit    int      // 1..1000, 0 = 50
 }
 
 // Place is where in the queue a request stands.

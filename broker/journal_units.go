@@ -23,7 +23,7 @@ type Record struct {
 
 // TaskMove changes a task's state. What an operator has paused, only an operator
 // pauses anew or resumes: everybody else's move is ErrOutranked. Whoever may end
-// it ends it.
+// it ends it. A pause has a Cause when ebb makes it because of what the task asks.
 type TaskMove struct {
 	ID     string
 	State  TaskState
@@ -32,6 +32,7 @@ type TaskMove struct {
 	By     string
 	As     Role // of a pause or a resume
 	At     time.Time
+	From   TaskState // the move holds only from here (ErrDone); "" = from any but closed
 }
 
 // SandboxOf binds a sandbox to a task.

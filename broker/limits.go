@@ -23,6 +23,11 @@ type Limits struct {
 	Checkpoint   time.Duration // between signed checkpoints of the audit chain; 1 min
 	Sweep        time.Duration // between searches for orphans at providers; 10 min
 
+	OwnerRequests int // requests of one owner at one runner that people are asked in an hour; 10
+	DenialsInRow  int // of requests of one task by people, after which ebb pauses it; 3
+	Denials       int // in one task, by policy or people, after each so many of which ebb pauses it; 20
+	Asks          int // of one task for people, in asksPer, after more than which ebb pauses it; 10
+
 	HighRiskQuorum int // different people who must agree to a request of high risk, at least; 2
 }
 
@@ -62,6 +67,11 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.HighRiskQuorum <= 0 {
 		l.HighRiskQuorum = 2
+	}
+	for n, v := range map[*int]int{&l.OwnerRequests: 10, &l.DenialsInRow: 3, &l.Denials: 20, &l.Asks: 10} {
+		if *n <= 0 {
+			*n = v
+		}
 	}
 	return l
 }

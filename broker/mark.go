@@ -19,7 +19,11 @@ const MaxMarks = 1000
 // Marks are the requests that wait, newest first, at most MaxMarks. It asks nobody's
 // rights, so that one look serves all who look: tell people only of what is For them.
 func (b *Broker) Marks(ctx context.Context) ([]Mark, error) {
-	ms, err := b.cfg.Desk.Marks(ctx, b.now(), MaxMarks)
+	held, err := b.heldRoots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ms, err := b.cfg.Desk.Marks(ctx, b.now(), held, MaxMarks)
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -189,7 +189,7 @@ func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
 	}
 	err := b.cfg.Journal.Append(ctx, Record{
 		SettleLease: &LeaseMove{ID: l.ID, Fence: 1, State: LeaseLive, At: now, Class: l.Class, ExpiresAt: exp, Upstream: *l.Upstream},
-		Entries:     []audit.Entry{b.leaseEntry(audit.LeaseIssued, l.Sandbox, *l, issuedOf(*l))},
+		Entries:     []audit.Entry{b.leaseEntry(audit.LeaseIssued, l.Sandbox, *l, issuedOf(*l, m.d))},
 	})
 	switch {
 	case errors.Is(err, ErrTaskClosed): // saved, but it must die

@@ -37,7 +37,7 @@ func older(t *testing.T, e *brokertest.Env, s *brokertest.Sandbox, id string) br
 	}
 	sum := sha256.Sum256(r.Facts)
 	r.ID, r.Digest, r.Dedupe, r.State = id, hex.EncodeToString(sum[:]), id, broker.RequestPending
-	out, made, err := e.Config.Desk.Create(t.Context(), r, 0, audit.Entry{At: r.CreatedAt, Kind: audit.RequestCreated, Actor: s.Task.ID, TaskID: r.TaskID, RequestID: id})
+	out, made, err := e.Config.Desk.Create(t.Context(), r, broker.Room{}, audit.Entry{At: r.CreatedAt, Kind: audit.RequestCreated, Actor: s.Task.ID, TaskID: r.TaskID, RequestID: id})
 	if err != nil || !made {
 		t.Fatal(made, err)
 	}

@@ -127,7 +127,7 @@ func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token
 		return Token{}, err
 	}
 	if live.State == TaskPaused {
-		return Token{}, E(Denied, "The task is paused. Nothing mints until its runner resumes it.", ErrTaskPaused)
+		return Token{}, pausedError()
 	}
 	if live.Sandbox == nil || live.Sandbox.ID != r.Sandbox {
 		return Token{}, badCode(nil)

@@ -40,6 +40,12 @@ func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFi
 			return nil, nil, nil
 		}
 	}
+	if f.TaskID == "" {
+		var err error
+		if f.Without, err = b.heldRoots(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
 	rs, err := b.cfg.Desk.Waiting(ctx, f)
 	if err != nil {
 		return nil, nil, unavailable(err)

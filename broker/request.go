@@ -35,11 +35,15 @@ const (
 	NoAnswer      DenyCode = "no_answer"
 	ByPolicy      DenyCode = "policy"
 	Suspicious    DenyCode = "suspicious" // also stops the task
+
+	// Of ebb's own, where nobody has denied anything.
+	AskedEnough DenyCode = "asked_enough" // people have enough questions of this task or its owner
+	TaskHeld    DenyCode = "task_paused"  // nothing mints and nobody is asked until a person resumes the task
 )
 
 // Advice is what a denied agent is told, as data.
 type Advice struct {
-	Decision       string     `json:"decision"` // "denied"
+	Decision       string     `json:"decision"` // "denied"; "ask": a person must decide; "wait": nobody was asked, ask again later
 	Code           DenyCode   `json:"code"`
 	Note           string     `json:"note,omitempty"`
 	WouldAllow     scopes.Set `json:"would_allow,omitzero"` // largest part that needs nobody

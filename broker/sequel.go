@@ -118,7 +118,7 @@ func (b *Broker) pauseDead(ctx context.Context, taskID, why string) (done bool, 
 	if err != nil || t.State != TaskOpen {
 		return t.State == TaskClosed || t.PausedBy == self, err
 	}
-	err = b.setPaused(ctx, Principal{ID: self, Roles: []Role{RoleRunner}}, t, TaskPaused, why)
+	err = b.setPaused(ctx, Principal{ID: self, Roles: []Role{RoleRunner}}, t, TaskMove{State: TaskPaused, Reason: why})
 	return err == nil, err
 }
 

@@ -16,7 +16,7 @@ const (
 	TaskClosed TaskState = "closed" // nothing mints ever again, every token is dead
 )
 
-// Cause is why a task was closed.
+// Cause is why a task was closed, or why ebb itself paused it.
 type Cause string
 
 // Causes of a task's end.
@@ -30,6 +30,12 @@ const (
 	CauseSuspicious Cause = "suspicious" // an approver denied a request as suspicious
 	CauseParent     Cause = "parent"     // the task that delegated to it is over
 	CauseExpired    Cause = "expired"    // of a lease alone: it had its whole time
+)
+
+// Causes of a pause of ebb's own (see breaker.go).
+const (
+	CauseDenials Cause = "denials" // too many of its requests were denied
+	CauseAsks    Cause = "asks"    // it asked people too often
 )
 
 // Seconds is a whole number of seconds, in JSON a number.

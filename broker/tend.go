@@ -26,20 +26,25 @@ func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, 
 
 // PauseTask stops minting; live tokens stay.
 func (b *Broker) PauseTask(ctx context.Context, who Principal, taskID, reason string) (Task, error) {
-	return b.move(ctx, who, taskID, TaskPaused, reason)
-}
-
-// ResumeTask lets a paused task mint again. What an operator paused stays paused
-// until an operator resumes it: the runner may be what the pause is about.
-func (b *Broker) ResumeTask(ctx context.Context, who Principal, taskID string) (Task, error) {
-	return b.move(ctx, who, taskID, TaskOpen, "")
-}
-
-func (b *Broker) move(ctx context.Context, who Principal, taskID string, to TaskState, reason string) (Task, error) {
 	t, err := b.mine(ctx, who, false, taskID)
 	if err != nil {
 		return Task{}, err
 	}
+	return b.move(ctx, who, t, TaskPaused, reason)
+}
+
+// ResumeTask lets a paused task mint again. What an operator paused stays paused
+// until an operator resumes it: the runner may be what the pause is about. What ebb
+// paused because of what the task asked, its owner resumes too.
+func (b *Broker) ResumeTask(ctx context.Context, who Principal, taskID string) (Task, error) {
+	t, err := b.mayResume(ctx, who, taskID)
+	if err != nil {
+		return Task{}, err
+	}
+	return b.move(ctx, who, t, TaskOpen, "")
+}
+
+func (b *Broker) move(ctx context.Context, who Principal, t Task, to TaskState, reason string) (Task, error) {
 	if utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Task{}, E(Invalid, "reason must be at most 500 printable characters.", nil)
 	}
@@ -48,10 +53,10 @@ func (b *Broker) move(ctx context.Context, who Principal, taskID string, to Task
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := b.setPaused(ctx, who, t, to, reason); err != nil {
+	if err := b.setPaused(ctx, who, t, TaskMove{State: to, Reason: reason}); err != nil {
 		return Task{}, err
 	}
-	t.State, t.Reason, t.PausedBy, t.PausedAs = to, reason, "", ""
+	t.State, t.Cause, t.Reason, t.PausedBy, t.PausedAs = to, "", reason, "", ""
 	if to == TaskPaused {
 		t.PausedBy, t.PausedAs = who.ID, rankOf(who)
 	}
@@ -69,8 +74,13 @@ func rankOf(who Principal) Role {
 // setPaused makes a pause true in the ledger first and a resume on the record
 // first, and then looks again, so that of a pause and a resume at the same moment
 // the record and the ledger never disagree on the open side.
-func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, to TaskState, reason string) error {
-	now := b.now()
+func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, m TaskMove) error {
+	now, to := b.now(), m.State
+	m.ID, m.By, m.As, m.At = t.ID, who.ID, rankOf(who), now
+	data := map[string]any{"reason": m.Reason, "as": m.As}
+	if m.Cause != "" {
+		data["cause"] = m.Cause
+	}
 	ledger := func(s TaskState) error {
 		_, _, err := b.cfg.Ledger.SetState(ctx, t.ID, s, now, b.keep(t))
 		return ledgerError(err)
@@ -83,8 +93,7 @@ func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, to TaskSt
 		}
 	}
 	if err := b.cfg.Journal.Append(ctx, Record{
-		MoveTask: &TaskMove{ID: t.ID, State: to, Reason: reason, By: who.ID, As: rankOf(who), At: now},
-		Entries:  []audit.Entry{b.taskEntry(kind, who.ID, t.ID, map[string]any{"reason": reason, "as": rankOf(who)})},
+		MoveTask: &m, Entries: []audit.Entry{b.taskEntry(kind, who.ID, t.ID, data)},
 	}); err != nil {
 		return taskError(err)
 	}

@@ -56,7 +56,7 @@ func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
 		return Token{}, err
 	}
 	if a.live.State == TaskPaused {
-		return Token{}, E(Denied, "The task is paused. Nothing mints until its runner resumes it.", ErrTaskPaused)
+		return Token{}, pausedError()
 	}
 	w, err := b.target(a, r)
 	if err != nil {
@@ -214,7 +214,7 @@ func (b *Broker) deny(ctx context.Context, a asker, asked scopes.Set, d *policy.
 		}
 	}
 	b.note(ctx, b.taskEntry(audit.TokenDenied, a.sandbox.ID, a.live.ID, data))
-	if _, terr := b.countAll(ctx, a.live.ID, Touch{Denials: 1}); terr != nil {
+	if terr := b.denied(ctx, a.live.ID, false); terr != nil {
 		b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", a.live.ID, "error", terr)
 	}
 	return e

@@ -37,6 +37,7 @@ var released = []string{
 	"0012_insights.sql 8c05266c546605679f24fcdd988a0f76ef58fa612937ed6271357d67c9cb6730",
 	"0013_also.sql c9e7ed127bd78444f38250c0f074bab772df3804613804556bfe51b4629cf7d5",
 	"0014_passkeys.sql 5cd7c87a8b07d375b5f004bb91ee082895ce9cf49b5fc213e3d7964e864b469e",
+	"0015_held.sql 1399dc1aff1d4aa123a9679964a65118f904a2ceb0dfdab4c22d4c62a761e78b",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

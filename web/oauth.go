@@ -18,7 +18,7 @@ type OAuthError struct {
 	DeferralCode string         `json:"deferral_code,omitempty"` // with authorization_pending
 	ExpiresIn    int64          `json:"expires_in,omitempty"`    // seconds, of the deferral code
 	Interval     int64          `json:"interval,omitempty"`      // seconds between polls
-	Advice       *broker.Advice `json:"advice,omitempty"`        // with access_denied
+	Advice       *broker.Advice `json:"advice,omitempty"`        // with access_denied and whatever else is no answer of a person
 }
 
 // WriteOAuthError answers at /oauth2 with err, whatever err is. It is the only

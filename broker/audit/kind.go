@@ -41,6 +41,7 @@ const (
 
 	RequestCreated   = "request.created"   // a person was asked
 	RequestRepeated  = "request.repeated"  // the same was asked again while it waited; once for each request
+	RequestHeld      = "request.held"      // a person would have been asked, but people were asked enough
 	RequestVoted     = "request.voted"     // one person answered
 	RequestApproved  = "request.approved"  // the quorum said yes
 	RequestDenied    = "request.denied"    // a person said no
@@ -81,7 +82,7 @@ func Kinds() []string {
 		PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,
 		RecordExported,
-		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestRepeated, RequestVoted, RequestWithdrawn,
+		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestHeld, RequestRepeated, RequestVoted, RequestWithdrawn,
 		SandboxAttested, SandboxDied, SandboxEnrolled, SandboxHeld, SandboxRejected, SandboxToken,
 		SecretRemoved, SecretStored,
 		SessionBegan, SessionEnded,

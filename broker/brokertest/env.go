@@ -51,7 +51,7 @@ type Config struct {
 	Headers   map[string]string          // evidence headers, by the attestor's name
 	Providers map[string]broker.Provider // besides orders and mail
 	Sealer    broker.Sealer              // nil = a key of its own
-	Limits    broker.Limits              // HighRiskQuorum: 0 = 1
+	Limits    broker.Limits              // HighRiskQuorum: 0 = 1; what is counted against fatigue: 0 = 1000
 	Logger    *slog.Logger               // nil = silent
 	Issuer    string                     // "" = Issuer
 	Nonces    bool                       // nonce mode
@@ -137,6 +137,11 @@ func New(t testing.TB, c Config) *Env {
 	}
 	if c.Limits.HighRiskQuorum == 0 {
 		c.Limits.HighRiskQuorum = 1 // tests say what they want of it
+	}
+	for _, n := range []*int{&c.Limits.OwnerRequests, &c.Limits.DenialsInRow, &c.Limits.Denials, &c.Limits.Asks} {
+		if *n == 0 {
+			*n = 1000
+		}
 	}
 	e.Config = e.config(t, c)
 	b, err := broker.New(t.Context(), e.Config)

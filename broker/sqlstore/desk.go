@@ -14,7 +14,7 @@ import (
 // task must be known (ErrNotFound) and not closed (ErrTaskClosed). A pending
 // request of the same Dedupe whose time is over is settled as expired, on the
 // record, before the new one takes its place.
-func (s *Store) Create(ctx context.Context, r broker.Request, limit int, e audit.Entry) (broker.Request, bool, error) {
+func (s *Store) Create(ctx context.Context, r broker.Request, room broker.Room, e audit.Entry) (broker.Request, bool, error) {
 	args, err := requestArgs(&r)
 	if err != nil {
 		return broker.Request{}, false, fmt.Errorf("create request: %w", err)
@@ -23,7 +23,7 @@ func (s *Store) Create(ctx context.Context, r broker.Request, limit int, e audit
 	if err != nil {
 		return broker.Request{}, false, fmt.Errorf("create request: %w", err)
 	}
-	c := creation{r: r, limit: limit, args: args, entries: drafts}
+	c := creation{r: r, room: room, args: args, entries: drafts}
 	if err := s.com.do(ctx, &unit{work: c.run}); err != nil {
 		return broker.Request{}, false, fmt.Errorf("create request: %w", err)
 	}
@@ -32,7 +32,7 @@ func (s *Store) Create(ctx context.Context, r broker.Request, limit int, e audit
 
 type creation struct {
 	r       broker.Request
-	limit   int
+	room    broker.Room
 	args    []any
 	entries []audit.Entry
 
@@ -98,11 +98,21 @@ func (c *creation) fits(ctx context.Context, s *session, now int64) error {
 		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrNotFound)
 	case got[0].state == broker.TaskClosed:
 		return fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrTaskClosed)
-	case c.limit == 0:
+	}
+	if c.room.Owner > 0 {
+		full, err := exists(ctx, s, "SELECT 1 FROM requests WHERE owner = ? AND runner = ? AND created_at > ? LIMIT 1 OFFSET ?", c.r.Owner, c.r.Runner, millis(c.room.Since), c.room.Owner-1)
+		if err == nil && full {
+			err = fmt.Errorf("owner of task %s: %w", c.r.TaskID, broker.ErrOwnerCap)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.room.Open == 0 {
 		return nil
 	}
 	full, err := exists(ctx, s, "SELECT 1 FROM requests r WHERE r.state = 'pending' AND r.expires_at > ? AND r.task_id IN "+
-		"(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks WHERE root_id = ? AND root_id <> '') LIMIT 1 OFFSET ?", now, got[0].root, got[0].root, c.limit-1)
+		"(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks WHERE root_id = ? AND root_id <> '') LIMIT 1 OFFSET ?", now, got[0].root, got[0].root, c.room.Open-1)
 	if err == nil && full {
 		err = fmt.Errorf("task %s: %w", c.r.TaskID, broker.ErrCap)
 	}

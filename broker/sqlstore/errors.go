@@ -18,7 +18,7 @@ var ErrUnknown = errors.New("it is not known whether the unit was committed")
 
 var sentinels = []error{
 	broker.ErrNotFound, broker.ErrDone, broker.ErrStale, broker.ErrClaimed, broker.ErrTaskClosed,
-	broker.ErrTaskPaused, broker.ErrCap, broker.ErrLost, broker.ErrExists, broker.ErrOutranked, broker.ErrOwed,
+	broker.ErrTaskPaused, broker.ErrCap, broker.ErrOwnerCap, broker.ErrLost, broker.ErrExists, broker.ErrOutranked, broker.ErrOwed,
 }
 
 // refusal reports whether err is an answer (somebody lost, something is not

@@ -54,7 +54,7 @@ func TestFiguresCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := storetest.Request(task.ID)
-		if _, _, err := s.Create(t.Context(), first, 0, storetest.Entry("request.created", task.ID)); err != nil {
+		if _, _, err := s.Create(t.Context(), first, broker.Room{}, storetest.Entry("request.created", task.ID)); err != nil {
 			t.Fatal(err)
 		}
 		at := storetest.Epoch.Add(time.Hour).UnixMilli()

@@ -99,7 +99,7 @@ func moveTask(m broker.TaskMove) (step, error) {
 	switch m.State {
 	case broker.TaskOpen:
 	case broker.TaskPaused:
-		paused.by, paused.as = m.By, rank
+		paused.by, paused.as, cause = m.By, rank, string(m.Cause)
 	case broker.TaskClosed:
 		if m.At.IsZero() || m.Cause == "" {
 			return nil, fmt.Errorf("task %s: closing needs a time and a cause", m.ID)
@@ -111,8 +111,8 @@ func moveTask(m broker.TaskMove) (step, error) {
 	}
 	return func(ctx context.Context, s *session) error {
 		const text = "UPDATE tasks SET state = ?, cause = ?, reason = ?, closed_at = ?, closed_by = ?, paused_by = ?, paused_as = ? " +
-			"WHERE id = ? AND state <> 'closed' AND (paused_as <> 'operator' OR ? = 'operator')"
-		args := []any{string(m.State), cause, m.Reason, closedAt, closedBy, paused.by, paused.as, m.ID, rank}
+			"WHERE id = ? AND state <> 'closed' AND (paused_as <> 'operator' OR ? = 'operator') AND (? = '' OR state = ?)"
+		args := []any{string(m.State), cause, m.Reason, closedAt, closedBy, paused.by, paused.as, m.ID, rank, string(m.From), string(m.From)}
 		if m.State == broker.TaskClosed {
 			// Most tasks have own tokens only, and their end is this one statement.
 			if n, err := s.exec(ctx, text+" AND has_upstream = 0", args...); err != nil || n == 1 {
@@ -127,7 +127,7 @@ func moveTask(m broker.TaskMove) (step, error) {
 			return err
 		}
 		held, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE id = ? AND state <> 'closed'", m.ID)
-		if err == nil && held {
+		if err == nil && held && m.From == "" {
 			return fmt.Errorf("task %s: %w", m.ID, broker.ErrOutranked)
 		}
 		if err != nil {

@@ -28,6 +28,28 @@ func (w *where) sight(s *broker.Sight) {
 	w.add(cond, args...)
 }
 
+// without leaves requests of some trees of tasks out.
+func (w *where) without(roots []string) error {
+	if len(roots) == 0 {
+		return nil
+	}
+	if len(roots) > maxRoots {
+		return fmt.Errorf("without %d tasks: name at most %d", len(roots), maxRoots)
+	}
+	args := make([]any, 0, 2*len(roots))
+	for range 2 {
+		for _, id := range roots {
+			args = append(args, id)
+		}
+	}
+	in := "(" + marks(len(roots)) + ")"
+	w.add("task_id NOT IN "+in+" AND task_id NOT IN (SELECT id FROM tasks WHERE root_id IN "+in+" AND root_id <> '')", args...)
+	return nil
+}
+
+// maxRoots is how many trees one query leaves out.
+const maxRoots = 100
+
 // Waiting implements broker.Queue.
 func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) ([]broker.Request, error) {
 	w, err := waiting(f)
@@ -86,6 +108,9 @@ func waiting(f broker.WaitFilter) (*where, error) {
 	}
 	w.equal("provider", f.Provider)
 	w.equal("task_id", f.TaskID)
+	if err := w.without(f.Without); err != nil {
+		return nil, err
+	}
 	if f.Text != "" {
 		like := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(f.Text)) + "%"
 		w.add(`(lower(scope) LIKE ? ESCAPE '\' OR lower(owner) LIKE ? ESCAPE '\')`, like, like)
@@ -94,12 +119,17 @@ func waiting(f broker.WaitFilter) (*where, error) {
 }
 
 // Marks implements broker.Queue.
-func (s *Store) Marks(ctx context.Context, now time.Time, n int) ([]broker.Mark, error) {
+func (s *Store) Marks(ctx context.Context, now time.Time, without []string, n int) ([]broker.Mark, error) {
 	if n < 1 || n > maxLimit {
 		return nil, fmt.Errorf("marks: ask for 1 to %d", maxLimit)
 	}
-	text := fmt.Sprintf("SELECT id, owner, runner, ask FROM requests WHERE state = 'pending' AND expires_at > ? ORDER BY id DESC LIMIT %d", n)
-	out, err := collect(ctx, s.engine.read(), text, []any{millis(now)}, func(row scan) (m broker.Mark, err error) {
+	var w where
+	w.add("state = 'pending' AND expires_at > ?", millis(now))
+	if err := w.without(without); err != nil {
+		return nil, fmt.Errorf("marks: %w", err)
+	}
+	text := fmt.Sprintf("SELECT id, owner, runner, ask FROM requests%s ORDER BY id DESC LIMIT %d", w.String(), n)
+	out, err := collect(ctx, s.engine.read(), text, w.args, func(row scan) (m broker.Mark, err error) {
 		var ask string
 		if err := row(&m.ID, &m.Owner, &m.Runner, &ask); err != nil {
 			return m, err

@@ -39,6 +39,9 @@ func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, 
 	if f.Orphaned {
 		w.add("parent_id <> '' AND state <> 'closed' AND (SELECT p.state FROM tasks p WHERE p.id = tasks.parent_id) = 'closed'")
 	}
+	if f.Held {
+		w.add("state = 'paused' AND cause <> ''")
+	}
 	if !f.ClosedFrom.IsZero() {
 		w.add("state = 'closed' AND closed_at >= ?", millis(f.ClosedFrom))
 	}

@@ -13,7 +13,7 @@ import (
 // RunDesk runs every sentence of the contract of broker.Desk.
 func RunDesk(t *testing.T, open OpenStores) {
 	run(t, open, map[string]func(*journalTest){
-		"Create": createRequest, "Repeat": repeatRequest, "RepeatRace": repeatRace, "Overdue": overdueIsReplaced, "Cap": capRequests, "CapRace": capRace,
+		"Create": createRequest, "Repeat": repeatRequest, "RepeatRace": repeatRace, "Overdue": overdueIsReplaced, "Cap": capRequests, "OwnerCap": capOwner, "CapRace": capRace,
 		"CreateForTask": createForTask, "CreateRefuses": createRefuses, "Settle": settle, "SettleRace": settleRace, "SettleWithLease": settleWithLease,
 		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
 		"Filters": requestFilters, "RequestPages": requestPages, "Waiting": waiting, "WaitingPages": waitingPages, "Marks": marked, "Seen": seen,
@@ -23,7 +23,7 @@ func RunDesk(t *testing.T, open OpenStores) {
 func (t *journalTest) create(r broker.Request, limit int) (broker.Request, bool, error) {
 	e := Entry(audit.RequestCreated, r.TaskID)
 	e.RequestID = r.ID
-	return t.Desk.Create(context.WithoutCancel(t.Context()), r, limit, e)
+	return t.Desk.Create(context.WithoutCancel(t.Context()), r, broker.Room{Open: limit}, e)
 }
 
 // asked creates a request of a new task.
@@ -107,7 +107,7 @@ func repeatRace(t *journalTest) {
 			e := Entry(audit.RequestCreated, r.TaskID)
 			e.RequestID = r.ID
 			var err error
-			_, made[i], err = []broker.Desk{t.Desk, second.Desk}[i%2].Create(context.WithoutCancel(t.Context()), r, 0, e)
+			_, made[i], err = []broker.Desk{t.Desk, second.Desk}[i%2].Create(context.WithoutCancel(t.Context()), r, broker.Room{}, e)
 			return err
 		})
 		t.want("create", errors.Join(errs...), nil)
@@ -163,12 +163,41 @@ func capRequests(t *journalTest) {
 	}
 }
 
+// capOwner: people are asked for one owner at one runner so often in a time, whatever
+// became of it, and whichever task it was.
+func capOwner(t *journalTest) {
+	at := func(n int) time.Time { return Epoch.Add(time.Duration(n) * time.Minute) }
+	create := func(minute int, owner, runner string) (broker.Request, error) {
+		r := Request(t.openTask().ID)
+		r.Owner, r.Runner, r.CreatedAt, r.ExpiresAt = owner, runner, at(minute), at(minute+30)
+		out, _, err := t.Desk.Create(t.Context(), r, broker.Room{Owner: 2, Since: at(minute - 60)}, Entry(audit.RequestCreated, r.TaskID))
+		return out, err
+	}
+	for minute, owner := range []string{"ann", "ann", "bob"} {
+		r, err := create(minute, owner, "ci")
+		t.want("within the cap", err, nil)
+		if minute == 0 {
+			_, err = t.Desk.Settle(t.Context(), r.ID, broker.RequestPending, broker.RequestWithdrawn, at(minute), broker.Record{})
+			t.want("taken back", err, nil)
+		}
+	}
+	_, err := create(3, "ann", "ci")
+	t.want("the third of an owner", err, broker.ErrOwnerCap)
+	_, err = create(3, "ann", "ci-2")
+	t.want("of another runner", err, nil)
+	_, err = create(60, "ann", "ci")
+	t.want("an hour after the first", err, nil)
+	_, err = create(60, "ann", "ci")
+	t.want("and one more", err, broker.ErrOwnerCap)
+	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.RequestCreated})), 5)
+}
+
 func capRace(t *journalTest) {
 	second := t.another()
 	task := t.openTask()
 	errs := race(16, func(i int) error {
 		r := Request(task.ID)
-		_, _, err := []broker.Desk{t.Desk, second.Desk}[i%2].Create(context.WithoutCancel(t.Context()), r, 3, Entry(audit.RequestCreated, r.TaskID))
+		_, _, err := []broker.Desk{t.Desk, second.Desk}[i%2].Create(context.WithoutCancel(t.Context()), r, broker.Room{Open: 3}, Entry(audit.RequestCreated, r.TaskID))
 		return err
 	})
 	t.same("made", t.winners("create", errs, broker.ErrCap), 3)
@@ -207,7 +236,7 @@ func createRefuses(t *journalTest) {
 			t.Errorf("%s: created", name)
 		}
 	}
-	if _, _, err := t.Desk.Create(t.Context(), Request(task.ID), 0, audit.Entry{Kind: "x"}); err == nil {
+	if _, _, err := t.Desk.Create(t.Context(), Request(task.ID), broker.Room{}, audit.Entry{Kind: "x"}); err == nil {
 		t.Error("created with an unknown kind of entry")
 	}
 	got, err := t.Desk.Requests(t.Context(), broker.RequestFilter{TaskID: task.ID})

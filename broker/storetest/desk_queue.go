@@ -32,7 +32,7 @@ func marked(t *journalTest) {
 		}))
 	}
 	for _, tt := range []struct{ now, n, from, to int }{{4, 1000, 0, 3}, {10, 1000, 1, 3}, {10, 1, 2, 3}, {40, 5, 3, 3}} {
-		got, err := t.Desk.Marks(t.Context(), at(tt.now), tt.n)
+		got, err := t.Desk.Marks(t.Context(), at(tt.now), nil, tt.n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,8 +46,12 @@ func marked(t *journalTest) {
 			t.Errorf("at %d, %d of them: %+v, want %+v", tt.now, tt.n, got, want)
 		}
 	}
+	got, err := t.Desk.Marks(t.Context(), at(4), []string{rs[0].TaskID, rs[2].TaskID}, 1000)
+	if err != nil || len(got) != 1 || got[0].ID != rs[1].ID {
+		t.Errorf("without two tasks: %+v, %v", got, err)
+	}
 	for _, n := range []int{-1, 0, 1001} {
-		if _, err := t.Desk.Marks(t.Context(), at(0), n); err == nil {
+		if _, err := t.Desk.Marks(t.Context(), at(0), nil, n); err == nil {
 			t.Errorf("%d of them were returned", n)
 		}
 	}
@@ -95,6 +99,7 @@ func waiting(t *journalTest) {
 		"no text":    {broker.WaitFilter{Text: "\\"}, nil},
 		"after":      {broker.WaitFilter{After: rs[1].Place()}, pick(3, 0)},
 		"limit":      {broker.WaitFilter{Limit: 1}, pick(2)},
+		"without":    {broker.WaitFilter{Without: []string{rs[2].TaskID, "' OR 1=1 --"}}, pick(1, 3, 0)},
 	} {
 		if tt.f.Now.IsZero() {
 			tt.f.Now = at(5)

@@ -55,14 +55,16 @@ func taskFilters(t *journalTest) {
 	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: ids[1], State: broker.TaskPaused, At: Epoch}})
 	t.append(broker.Record{MoveTask: closing(ids[2], Epoch.Add(time.Minute))})
 	t.append(broker.Record{MoveTask: closing(ids[3], Epoch.Add(2*time.Minute))})
+	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: ids[4], State: broker.TaskPaused, Cause: broker.CauseDenials, At: Epoch, From: broker.TaskOpen}})
 	for name, tt := range map[string]struct {
 		f    broker.TaskFilter
 		want []string
 	}{
 		"all":         {broker.TaskFilter{}, ids},
 		"ids":         {broker.TaskFilter{IDs: append(pick(4, 0), "tsk_none", "' OR 1=1 --")}, pick(0, 4)},
-		"open":        {broker.TaskFilter{State: broker.TaskOpen}, pick(0, 4, 5)},
-		"paused":      {broker.TaskFilter{State: broker.TaskPaused}, pick(1)},
+		"open":        {broker.TaskFilter{State: broker.TaskOpen}, pick(0, 5)},
+		"paused":      {broker.TaskFilter{State: broker.TaskPaused}, pick(1, 4)},
+		"held":        {broker.TaskFilter{Held: true}, pick(4)},
 		"not closed":  {broker.TaskFilter{Open: true}, pick(0, 1, 4, 5)},
 		"owner":       {broker.TaskFilter{Owner: "owner1"}, pick(1, 3, 5)},
 		"runner":      {broker.TaskFilter{Runner: "runner2"}, pick(2, 5)},

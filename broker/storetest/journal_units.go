@@ -58,7 +58,17 @@ func moveTask(t *journalTest) {
 		}
 	}
 	t.same("task", t.task(task.ID), task)
+	held := broker.TaskMove{ID: task.ID, State: broker.TaskPaused, Cause: broker.CauseAsks, By: "ebb", As: broker.RoleOperator, At: Epoch, From: broker.TaskOpen}
+	t.want("a move from another state", t.Journal.Append(t.Context(), broker.Record{MoveTask: &held}), broker.ErrDone)
 	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskOpen, By: "ops", As: broker.RoleOperator, At: Epoch}})
+	t.append(broker.Record{MoveTask: &held})
+	if got := t.task(task.ID); got.State != broker.TaskPaused || got.Cause != broker.CauseAsks {
+		t.Errorf("held: %+v", got)
+	}
+	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskOpen, By: "ops", As: broker.RoleOperator, At: Epoch}})
+	if got := t.task(task.ID); got.State != broker.TaskOpen || got.Cause != "" {
+		t.Errorf("resumed: %+v", got)
+	}
 	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, By: "ops", As: broker.RoleOperator, At: Epoch}})
 	task.PausedBy, task.PausedAs = "", ""
 	m := closing(task.ID, Epoch.Add(3*time.Minute))

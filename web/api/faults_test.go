@@ -186,11 +186,11 @@ type faultyDesk struct {
 	on *atomic.Bool
 }
 
-func (d faultyDesk) Create(ctx context.Context, r broker.Request, limit int, e audit.Entry) (broker.Request, bool, error) {
+func (d faultyDesk) Create(ctx context.Context, r broker.Request, room broker.Room, e audit.Entry) (broker.Request, bool, error) {
 	if d.on.Load() {
 		return broker.Request{}, false, errStore
 	}
-	return d.Desk.Create(ctx, r, limit, e)
+	return d.Desk.Create(ctx, r, room, e)
 }
 
 func (d faultyDesk) Vote(ctx context.Context, v broker.Vote, until time.Time, entries ...audit.Entry) (broker.Request, error) {

@@ -80,8 +80,8 @@ func TestDocumentedSets(t *testing.T) {
 		"TaskState":    {string(broker.TaskOpen), string(broker.TaskPaused), string(broker.TaskClosed)},
 		"RequestState": {string(broker.RequestPending), string(broker.RequestApproved), string(broker.RequestIssued), string(broker.RequestDenied), string(broker.RequestExpired), string(broker.RequestWithdrawn)},
 		"LeaseState":   {string(broker.LeaseIntent), string(broker.LeaseLive), string(broker.LeaseRevoking), string(broker.LeaseRevoked), string(broker.LeaseExpired), string(broker.LeaseUnconfirmed)},
-		"DenyCode":     {string(broker.TooBroad), string(broker.WrongResource), string(broker.NotNeeded), string(broker.UseExisting), string(broker.AskOwner), string(broker.NoAnswer), string(broker.ByPolicy), string(broker.Suspicious)},
-		"Cause":        {string(broker.CauseCompleted), string(broker.CauseStopped), string(broker.CauseDeadline), string(broker.CauseHeartbeat), string(broker.CauseExited), string(broker.CauseLapsed), string(broker.CauseSuspicious), string(broker.CauseParent), string(broker.CauseExpired)},
+		"DenyCode":     {string(broker.TooBroad), string(broker.WrongResource), string(broker.NotNeeded), string(broker.UseExisting), string(broker.AskOwner), string(broker.NoAnswer), string(broker.ByPolicy), string(broker.Suspicious), string(broker.AskedEnough), string(broker.TaskHeld)},
+		"Cause":        {string(broker.CauseCompleted), string(broker.CauseStopped), string(broker.CauseDeadline), string(broker.CauseHeartbeat), string(broker.CauseExited), string(broker.CauseLapsed), string(broker.CauseSuspicious), string(broker.CauseParent), string(broker.CauseExpired), string(broker.CauseDenials), string(broker.CauseAsks)},
 	} {
 		if got := enum(schema); !slices.Equal(got, want) {
 			t.Errorf("%s: documented %v, code has %v", schema, got, want)

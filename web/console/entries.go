@@ -1,6 +1,7 @@
 package console
 
 import (
+	"ebb/broker"
 	"ebb/broker/agenttext"
 	"ebb/broker/audit"
 )
@@ -28,6 +29,9 @@ func entryRows(v view, entries []audit.Entry) entryTable {
 	t := entryTable{View: v}
 	for _, e := range entries {
 		row := entryRow{Entry: e, About: aboutOf(e)}
+		if id := broker.CoveredBy(e); id != "" {
+			row.About = append(row.About, about{"", "covered by grant, nobody was asked:"}, about{"/requests/" + id, id})
+		}
 		if len(e.Data) > 0 {
 			row.About = append(row.About, about{"", agenttext.ShowLine(agenttext.From(string(e.Data)), shownData)})
 		}

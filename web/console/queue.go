@@ -26,6 +26,8 @@ type queuePage struct {
 	Filter queueFilter
 	First  string // query of the first page, when this is another
 	Next   string // query of the next page; "" = there is none
+	Held   []heldCard
+	Codes  []code
 }
 
 type count struct {
@@ -36,6 +38,11 @@ type count struct {
 type queueFilter struct {
 	Text, Provider, Task, Risk string
 	All                        bool
+}
+
+func (f queueFilter) unfiltered() bool {
+	f.All = false
+	return f == queueFilter{}
 }
 
 func (f queueFilter) query() url.Values {
@@ -67,6 +74,11 @@ type queueRow struct {
 // first, of these what ends first. It is a picture of one moment: rows move when the
 // person asks for the page again.
 func (s *Console) queue(c echo.Context, v *visit) error {
+	return s.drawQueue(c, v, http.StatusOK, heldTyped{})
+}
+
+// drawQueue draws the queue with what was typed into one of its cards, if anything was.
+func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) error {
 	q := c.QueryParams()
 	approver := v.Has(broker.RoleApprover)
 	f := queueFilter{Text: q.Get("q"), Provider: q.Get("provider"), Task: q.Get("task"), Risk: q.Get("risk"), All: q.Get("view") == "all" || !approver}
@@ -103,7 +115,13 @@ func (s *Console) queue(c echo.Context, v *visit) error {
 		next.Set("after", placeText(list[len(list)-1].Place()))
 		page.Next = "?" + next.Encode()
 	}
-	return s.draw(c, http.StatusOK, v, "queue", frame{Title: "Queue", Nav: "/queue"}, page)
+	if after.ID == "" && f.unfiltered() {
+		page.Codes = codes
+		if page.Held, err = s.heldCards(c, v, !f.All, in); err != nil {
+			return err
+		}
+	}
+	return s.draw(c, status, v, "queue", frame{Title: "Queue", Nav: "/queue"}, page)
 }
 
 func rowOf(v *visit, r broker.Request) queueRow {

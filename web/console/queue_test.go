@@ -25,7 +25,7 @@ func (h *house) wait(n int, change func(i int, r *broker.Request)) broker.Reques
 		one.ID, one.Dedupe = fmt.Sprintf("req_%032x", i), fmt.Sprint("copy ", i)
 		change(i, &one)
 		e := audit.Entry{At: h.Clock.Now(), Kind: audit.RequestCreated, Actor: "test", TaskID: one.TaskID, RequestID: one.ID}
-		if _, _, err := h.Store.Create(h.t.Context(), one, 0, e); err != nil {
+		if _, _, err := h.Store.Create(h.t.Context(), one, broker.Room{}, e); err != nil {
 			h.t.Fatal(err)
 		}
 	}

@@ -28,6 +28,8 @@ func (s *Console) routes() []route {
 		s.page("/tasks", s.tasks),
 		s.page("/tasks/:id", s.taskTimeline),
 		s.form("/tasks/:id/stop", true, s.stopTask),
+		s.form("/tasks/:id/deny", true, s.denyAll),
+		s.form("/tasks/:id/resume", false, s.resumeTask),
 		s.page("/tasks/:id/receipt", s.receipt),
 		s.page("/requests/:id/again", s.again),
 		s.page("/sandboxes/:id", s.sandbox),

@@ -23,6 +23,7 @@ type taskPage struct {
 	Above, Below []task
 	Reads        bool // who looks sees the record of it
 	Stop         bool // and may stop it
+	Resume       bool // and may let it mint again
 	Live         []credential
 	MoreLive     bool
 	Line         timeline
@@ -74,6 +75,7 @@ func (s *Console) taskTimeline(c echo.Context, v *visit) error {
 	page.task, page.Filter = task{t}, a.filter()
 	page.Reads = v.Has(readers...)
 	page.Stop = t.State != broker.TaskClosed && (v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && t.Runner == v.ID)
+	page.Resume = broker.MayResume(v.Principal, t)
 	if err := s.relatives(c, v, &page); err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ func (t task) Why() string {
 	return map[broker.Cause]string{
 		broker.CauseCompleted: "completed", broker.CauseStopped: "stopped", broker.CauseDeadline: "its deadline passed", broker.CauseHeartbeat: "its runner went silent", broker.CauseExited: "its sandbox is gone",
 		broker.CauseLapsed: "its sandbox showed no fresh evidence in time", broker.CauseSuspicious: "an approver denied a request as suspicious", broker.CauseParent: "the task above it ended",
+		broker.CauseDenials: "ebb paused it: too much of it was denied", broker.CauseAsks: "ebb paused it: it asked people too often",
 	}[t.Cause]
 }
 

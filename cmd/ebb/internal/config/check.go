@@ -228,6 +228,10 @@ func (c *Config) checkCaps(src map[string]string, ps *Problems) {
 		{"limits.max_open_requests", c.Limits.MaxCaps.OpenRequests, 1000},
 		{"limits.runner_tasks", c.Limits.RunnerTasks, 1_000_000},
 		{"limits.owner_per_minute", c.Limits.OwnerPerMin, 100_000_000},
+		{"limits.owner_requests", c.Limits.OwnerRequests, 1_000_000},
+		{"limits.denials_in_row", c.Limits.DenialsInRow, 100},
+		{"limits.denials", c.Limits.Denials, 1_000_000},
+		{"limits.asks", c.Limits.Asks, 1_000_000},
 		{"limits.owner_live", c.Limits.OwnerLive, 100_000_000},
 	} {
 		if n.got < 1 || n.got > n.max {

@@ -1,7 +1,11 @@
 package history
 
 import (
+	"errors"
+	"fmt"
 	"time"
+
+	"ebb/web/client"
 )
 
 // outage: the helpdesk mints, and then does not take back.
@@ -85,4 +89,30 @@ func (s *stage) issues() error {
 	}
 	_, err = a.ask("code:acme/web:close-issues", "gh", "214 issues had no answer for a year. I close them with a comment that says how to open them again.", 15*time.Minute)
 	return err
+}
+
+// chatty: an agent that asks for one thing after the other, until ebb pauses its task.
+func (s *stage) chatty() error {
+	s.at(ago(0, 3))
+	a, err := s.begin(task("collect numbers for the quarter", "report", "eva.berg", "billing:**:*"))
+	if err != nil {
+		return err
+	}
+	if err := a.get("billing:customers/9121:read", "billing-cli"); err != nil {
+		return err
+	}
+	held := 0
+	for i := range 14 {
+		_, err := a.ask(fmt.Sprintf("billing:customers/%d:credit", 9130+i), "billing-cli", "One more, then I am done.", 5*time.Minute)
+		if p, refused := errors.AsType[*client.Problem](err); refused && p.Advice != nil {
+			held++
+		} else if err != nil {
+			return err
+		}
+		s.later(2 * time.Second)
+	}
+	if held == 0 {
+		return errors.New("nothing that the chatty agent asked was held back")
+	}
+	return nil
 }

@@ -102,6 +102,7 @@ type Broker struct {
 	holds     holds
 	sequels   *sequels
 	insights  insightsCache
+	leases    leaseTallies
 	behind    atomic.Bool // something is owed to a provider that is not configured any more
 	countMu   sync.Mutex
 	counted   map[string]bool // such providers in the metrics

@@ -90,7 +90,8 @@
 // # What is read of it
 //
 //	read.go           listings, and what policy would say
-//	read_list.go      what people page through, and take out as a file
+//	read_list.go      what people page through, and take out as a file; read_tally.go
+//	                  what stands above it
 //	read_record.go    the record, its checkpoints, the feed; read_check.go  whether the
 //	                  record holds together
 //	read_requests.go  requests, and the queue of those that wait; match.go  what people

@@ -119,7 +119,8 @@ type Desk interface {
 // Queue is what waits for people, in the order in which they should look at it.
 type Queue interface {
 	Waiting(ctx context.Context, f WaitFilter) ([]Request, error)
-	// CountWaiting counts what Waiting would return without After and Limit, by Rank.
+	// CountWaiting counts what Waiting would return without After and Limit, by Rank: the
+	// worst first, WaitingCap of them at most.
 	CountWaiting(ctx context.Context, f WaitFilter) (map[int]int, error)
 	// Marks returns of up to n (1..1000) requests that wait at this time, newest
 	// first, no more than who may see them; without is that of a WaitFilter.

@@ -106,6 +106,10 @@ type WaitFilter struct {
 	Limit    int      // 1..1000, 0 = 50
 }
 
+// WaitingCap is how many of what waits are counted: who has that much before them needs
+// no exact number.
+const WaitingCap = 1000
+
 // Place is where in the queue a request stands.
 type Place struct {
 	Rank      int

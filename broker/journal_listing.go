@@ -78,6 +78,7 @@ type LeaseTally struct {
 	// Recent are the states of the newest leases, TallyCap of them at most: those that
 	// are over are too many to be counted each time.
 	Recent map[LeaseState]int
+	At     time.Time // when it was counted; set by Broker.LeaseTally
 }
 
 // EntryPlace is a place between two entries of the record: that of one of them.

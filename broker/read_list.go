@@ -39,18 +39,6 @@ func (b *Broker) mayList(ctx context.Context, who Principal, taskID string) erro
 	return err
 }
 
-// LeaseTally sums up all credentials.
-func (b *Broker) LeaseTally(ctx context.Context, who Principal) (LeaseTally, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
-		return LeaseTally{}, err
-	}
-	t, err := b.cfg.Journal.LeaseTally(ctx, b.now())
-	if err != nil {
-		return LeaseTally{}, unavailable(err)
-	}
-	return t, nil
-}
-
 // Export is what somebody took out of the record as a file.
 type Export struct {
 	List   string            `json:"list"`   // credentials, audit

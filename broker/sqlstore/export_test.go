@@ -11,6 +11,9 @@ import (
 	"ebb/migrations"
 )
 
+// RequestColumns are those of a request, in order.
+const RequestColumns = requestColumns
+
 // Say runs a statement on the connection that writes, for tests that set limits.
 func (s *Store) Say(ctx context.Context, text string) error {
 	return s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {
@@ -74,6 +77,31 @@ func (s *Store) EntriesPlans(ctx context.Context, q broker.EntryQuery) (window, 
 	window, err1 := s.Plan(ctx, "SELECT "+entryColumns+" FROM audit_entries"+w.in.String()+" ORDER BY "+w.order+fmt.Sprintf(" LIMIT %d", q.Look), w.in.args...)
 	page, err2 := s.Plan(ctx, w.text(q.Look, q.Limit+1), append(slices.Clone(w.in.args), w.rest.args...)...)
 	return window, page, errors.Join(err1, err2)
+}
+
+// WaitingPlans are those of a page of the queue, of its count, and of Marks.
+func (s *Store) WaitingPlans(ctx context.Context, f broker.WaitFilter) (page, count, marks string, err error) {
+	tail, args, err1 := waitingPage(f)
+	w, err2 := waiting(f)
+	if err := errors.Join(err1, err2); err != nil {
+		return "", "", "", err
+	}
+	page, err1 = s.Plan(ctx, "SELECT "+requestColumns+" FROM requests"+tail, args...)
+	count, err2 = s.Plan(ctx, countText(w), w.args...)
+	text, args, err3 := marksText(f.Now, f.Without, broker.MaxMarks)
+	if err3 == nil {
+		marks, err3 = s.Plan(ctx, text, args...)
+	}
+	return page, count, marks, errors.Join(err1, err2, err3)
+}
+
+// TasksPlan is that of a page of tasks.
+func (s *Store) TasksPlan(ctx context.Context, f broker.TaskFilter) (string, error) {
+	text, args, err := tasksText(f)
+	if err != nil {
+		return "", err
+	}
+	return s.Plan(ctx, text, args...)
 }
 
 // TallyPlans are those of LeaseTally.

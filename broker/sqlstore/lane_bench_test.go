@@ -13,7 +13,7 @@ import (
 )
 
 // together runs f for each of n numbers in 64 goroutines.
-func together(b *testing.B, n int, f func(i int) error) {
+func together(b testing.TB, n int, f func(i int) error) {
 	var wg sync.WaitGroup
 	const workers = 64
 	for w := range workers {

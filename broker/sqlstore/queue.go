@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,12 +53,25 @@ const maxRoots = 100
 
 // Waiting implements broker.Queue.
 func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) ([]broker.Request, error) {
-	w, err := waiting(f)
+	tail, args, err := waitingPage(f)
 	if err != nil {
 		return nil, fmt.Errorf("waiting: %w", err)
 	}
+	out, err := readRequests(ctx, s.engine.read(), false, tail, args)
+	if err != nil {
+		return nil, fmt.Errorf("waiting: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+// waitingPage is what follows the name of the table.
+func waitingPage(f broker.WaitFilter) (string, []any, error) {
+	w, err := waiting(f)
+	if err != nil {
+		return "", nil, err
+	}
 	if f.Limit < 0 || f.Limit > maxLimit {
-		return nil, fmt.Errorf("waiting: a page of %d: ask for 1 to %d", f.Limit, maxLimit)
+		return "", nil, fmt.Errorf("a page of %d: ask for 1 to %d", f.Limit, maxLimit)
 	}
 	n := f.Limit
 	if n == 0 {
@@ -67,11 +81,7 @@ func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) ([]broker.Requ
 		at := millis(p.ExpiresAt)
 		w.add("(risk < ? OR risk = ? AND (expires_at > ? OR expires_at = ? AND id > ?))", p.Rank, p.Rank, at, at, p.ID)
 	}
-	out, err := readRequests(ctx, s.engine.read(), false, w.String()+fmt.Sprintf(" ORDER BY risk DESC, expires_at ASC, id ASC LIMIT %d", n), w.args)
-	if err != nil {
-		return nil, fmt.Errorf("waiting: %w", s.engine.explain(err))
-	}
-	return out, nil
+	return w.String() + byRank + strconv.Itoa(n), w.args, nil
 }
 
 // CountWaiting implements broker.Queue.
@@ -81,7 +91,7 @@ func (s *Store) CountWaiting(ctx context.Context, f broker.WaitFilter) (map[int]
 		return nil, fmt.Errorf("count waiting: %w", err)
 	}
 	type line struct{ rank, n int }
-	lines, err := collect(ctx, s.engine.read(), "SELECT risk, COUNT(*) FROM requests"+w.String()+" GROUP BY risk", w.args, func(row scan) (l line, err error) { return l, row(&l.rank, &l.n) })
+	lines, err := collect(ctx, s.engine.read(), countText(w), w.args, func(row scan) (l line, err error) { return l, row(&l.rank, &l.n) })
 	if err != nil {
 		return nil, fmt.Errorf("count waiting: %w", s.engine.explain(err))
 	}
@@ -90,6 +100,13 @@ func (s *Store) CountWaiting(ctx context.Context, f broker.WaitFilter) (map[int]
 		out[l.rank] = l.n
 	}
 	return out, nil
+}
+
+// byRank is the order of the index requests_queue.
+const byRank = " ORDER BY risk DESC, expires_at ASC, id ASC LIMIT "
+
+func countText(w *where) string {
+	return "SELECT risk, COUNT(*) FROM (SELECT risk FROM requests" + w.String() + byRank + strconv.Itoa(broker.WaitingCap) + ") w GROUP BY risk"
 }
 
 func waiting(f broker.WaitFilter) (*where, error) {
@@ -120,16 +137,11 @@ func waiting(f broker.WaitFilter) (*where, error) {
 
 // Marks implements broker.Queue.
 func (s *Store) Marks(ctx context.Context, now time.Time, without []string, n int) ([]broker.Mark, error) {
-	if n < 1 || n > maxLimit {
-		return nil, fmt.Errorf("marks: ask for 1 to %d", maxLimit)
-	}
-	var w where
-	w.add("state = 'pending' AND expires_at > ?", millis(now))
-	if err := w.without(without); err != nil {
+	text, args, err := marksText(now, without, n)
+	if err != nil {
 		return nil, fmt.Errorf("marks: %w", err)
 	}
-	text := fmt.Sprintf("SELECT id, owner, runner, ask FROM requests%s ORDER BY id DESC LIMIT %d", w.String(), n)
-	out, err := collect(ctx, s.engine.read(), text, w.args, func(row scan) (m broker.Mark, err error) {
+	out, err := collect(ctx, s.engine.read(), text, args, func(row scan) (m broker.Mark, err error) {
 		var ask string
 		if err := row(&m.ID, &m.Owner, &m.Runner, &ask); err != nil {
 			return m, err
@@ -143,4 +155,16 @@ func (s *Store) Marks(ctx context.Context, now time.Time, without []string, n in
 		return nil, fmt.Errorf("marks: %w", s.engine.explain(err))
 	}
 	return out, nil
+}
+
+func marksText(now time.Time, without []string, n int) (string, []any, error) {
+	if n < 1 || n > maxLimit {
+		return "", nil, fmt.Errorf("ask for 1 to %d", maxLimit)
+	}
+	var w where
+	w.add("state = 'pending' AND expires_at > ?", millis(now))
+	if err := w.without(without); err != nil {
+		return "", nil, err
+	}
+	return "SELECT id, owner, runner, ask FROM requests" + w.String() + " ORDER BY id DESC LIMIT " + strconv.Itoa(n), w.args, nil
 }

@@ -25,6 +25,18 @@ const tree = "(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks 
 
 // Tasks implements broker.Journal.
 func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
+	text, args, err := tasksText(f)
+	if err != nil {
+		return nil, fmt.Errorf("tasks: %w", err)
+	}
+	out, err := collect(ctx, s.engine.read(), text, args, scanTask)
+	if err != nil {
+		return nil, fmt.Errorf("tasks: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+func tasksText(f broker.TaskFilter) (string, []any, error) {
 	var w where
 	w.equal("state", string(f.State))
 	if f.Open {
@@ -47,13 +59,9 @@ func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, 
 	}
 	order, limit, err := w.page("id", f.Page, f.IDs)
 	if err != nil {
-		return nil, fmt.Errorf("tasks: %w", err)
+		return "", nil, err
 	}
-	out, err := collect(ctx, s.engine.read(), "SELECT "+taskColumns+" FROM tasks"+w.String()+order+limit, w.args, scanTask)
-	if err != nil {
-		return nil, fmt.Errorf("tasks: %w", s.engine.explain(err))
-	}
-	return out, nil
+	return "SELECT " + taskColumns + " FROM tasks" + w.String() + order + limit, w.args, nil
 }
 
 func taskArgs(t *broker.Task) ([]any, error) {

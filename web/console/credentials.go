@@ -38,6 +38,7 @@ type option struct{ Value, Label string }
 type tally struct {
 	Live, Ending, Making, Unconfirmed, Revoked, Expired string
 	Of                                                  int // Revoked and Expired are among so many
+	At                                                  time.Time
 }
 
 var leaseStates = []option{{"live", "active"}, {"revoking", "ending or unsure"}, {"revoked", "revoked"}, {"expired", "expired"}, {"unconfirmed", "unconfirmed"}, {"intent", "being made"}}
@@ -139,7 +140,7 @@ func tallyOf(t broker.LeaseTally) *tally {
 		return strconv.Itoa(c.N)
 	}
 	out := &tally{Live: count(t.Live), Ending: count(t.Revoking), Making: count(t.Intent), Unconfirmed: count(t.Unconfirmed),
-		Revoked: strconv.Itoa(t.Recent[broker.LeaseRevoked]), Expired: strconv.Itoa(t.Recent[broker.LeaseExpired])}
+		Revoked: strconv.Itoa(t.Recent[broker.LeaseRevoked]), Expired: strconv.Itoa(t.Recent[broker.LeaseExpired]), At: t.At}
 	for _, n := range t.Recent {
 		out.Of += n
 	}

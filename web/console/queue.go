@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -21,7 +22,7 @@ type queuePage struct {
 	Mine   bool // what this person has a say in; otherwise all that they may see
 	Tabs   bool // there are both
 	Rows   []queueRow
-	Total  int
+	Total  string
 	Counts []count
 	Filter queueFilter
 	First  string // query of the first page, when this is another
@@ -32,7 +33,7 @@ type queuePage struct {
 
 type count struct {
 	Level risk.Level
-	N     int
+	N     string
 }
 
 type queueFilter struct {
@@ -96,14 +97,7 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 		return err
 	}
 	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f}
-	for _, n := range counts {
-		page.Total += n
-	}
-	for _, l := range []risk.Level{risk.High, risk.Medium, risk.Low} {
-		if n := counts[l.Rank()]; n > 0 {
-			page.Counts = append(page.Counts, count{l, n})
-		}
-	}
+	page.Total, page.Counts = countsOf(counts)
 	for _, r := range list {
 		page.Rows = append(page.Rows, rowOf(v, r))
 	}
@@ -122,6 +116,28 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 		}
 	}
 	return s.draw(c, status, v, "queue", frame{Title: "Queue", Nav: "/queue"}, page)
+}
+
+// countsOf is how much waits, in all and by level. Of the last level that was counted there
+// may be more, and of those below it.
+func countsOf(counts map[int]int) (string, []count) {
+	total, more := 0, ""
+	for _, n := range counts {
+		total += n
+	}
+	if total >= broker.WaitingCap {
+		more = "+"
+	}
+	var out []count
+	for _, l := range []risk.Level{risk.High, risk.Medium, risk.Low} {
+		if n := counts[l.Rank()]; n > 0 {
+			out = append(out, count{l, strconv.Itoa(n)})
+		}
+	}
+	if len(out) > 0 {
+		out[len(out)-1].N += more
+	}
+	return strconv.Itoa(total) + more, out
 }
 
 func rowOf(v *visit, r broker.Request) queueRow {

@@ -1,0 +1,109 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/sqlstore"
+	"ebb/broker/storetest"
+)
+
+// wholes are steps that read all requests or tasks; orders put in order what an index has
+// in order. PostgreSQL sorts what an index finds when it takes that for few.
+var (
+	wholes = regexp.MustCompile(`(?m)SCAN (requests|tasks)$|Seq Scan on (requests|tasks)`)
+	orders = regexp.MustCompile(`(?m)USE TEMP B-TREE FOR ORDER BY`)
+)
+
+// TestQueuePlans: no page of the queue or of tasks reads or sorts the table, and what
+// waits is counted, and told to browsers, without reading what does not.
+func TestQueuePlans(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		url := empty(t)
+		s := open(t, url)
+		fillQueue(t, s, 20_000)
+		for i := range 500 {
+			task := storetest.Task()
+			task.Owner = fmt.Sprint("owner", i%97)
+			if err := s.Append(t.Context(), broker.Record{OpenTask: &task}); err != nil {
+				t.Fatal(err)
+			}
+			if i%2 == 0 {
+				if err := s.Append(t.Context(), broker.Record{MoveTask: closing(task.ID)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		analyse(t, s, url)
+		now := storetest.Epoch.Add(time.Hour)
+		at := broker.Place{Rank: 2, ExpiresAt: now.Add(time.Hour), ID: "req_0000000000000077"}
+		sight := &broker.Sight{Groups: []string{"approvers", "web"}}
+		for name, f := range map[string]broker.WaitFilter{
+			"all": {}, "mine": {Sight: sight, NotOf: "ann"}, "next": {After: at}, "mine, next": {Sight: sight, NotOf: "ann", After: at}, "high": {Rank: 3}, "high, next": {Rank: 3, After: at},
+			"held": {Sight: sight, NotOf: "ann", Without: []string{"tsk_1", "tsk_2"}}, "provider": {Provider: "orders"}, "text": {Text: "eu"}, "of a runner": {Sight: &broker.Sight{Runner: "ci"}},
+		} {
+			f.Now, f.Limit = now, 50
+			page, count, marks, err := s.WaitingPlans(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, plan := range map[string]string{"page": page, "count": count} {
+				if wholes.MatchString(plan) || orders.MatchString(plan) {
+					t.Errorf("the %s of %s reads or sorts the table:\n%s", what, name, plan)
+				}
+			}
+			if f.Rank == 0 && f.Text == "" && !strings.Contains(page, "requests_queue") {
+				t.Errorf("the page of %s is not in the order of the index:\n%s", name, page)
+			}
+			if wholes.MatchString(marks) { // those are few, and sorted
+				t.Errorf("the marks read the table:\n%s", marks)
+			}
+		}
+		for name, f := range map[string]broker.TaskFilter{
+			"all": {}, "open": {Open: true, State: broker.TaskOpen}, "paused": {Open: true, State: broker.TaskPaused}, "over": {State: broker.TaskClosed}, "owner": {Owner: "owner7"}, "runner": {Runner: "nobody"},
+			"older": {Page: broker.Page{After: "tsk_77"}}, "owner, older": {Owner: "owner7", Page: broker.Page{After: "tsk_77"}},
+		} {
+			f.Page.Desc, f.Page.Limit = true, 51
+			plan, err := s.TasksPlan(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// SQLite says SCAN of a walk along an index that stops at the limit, too.
+			if strings.Contains(plan, "Seq Scan") || orders.MatchString(plan) {
+				t.Errorf("%s tasks are read or sorted whole:\n%s", name, plan)
+			}
+		}
+	})
+}
+
+// fillQueue makes n copies of one request, of which every tenth waits.
+func fillQueue(t testing.TB, s *sqlstore.Store, n int) {
+	t.Helper()
+	task := storetest.Task()
+	if err := s.Append(t.Context(), broker.Record{OpenTask: &task}); err != nil {
+		t.Fatal(err)
+	}
+	r := storetest.Request(task.ID)
+	if _, _, err := s.Create(t.Context(), r, broker.Room{}, audit.Entry{At: storetest.Epoch, Kind: audit.RequestCreated, Actor: "test", TaskID: task.ID, RequestID: r.ID}); err != nil {
+		t.Fatal(err)
+	}
+	columns := strings.NewReplacer(
+		" dedupe,", " 'copy ' || n.i,", " risk", " 1 + n.i % 3", " state,", " CASE WHEN n.i % 10 = 0 THEN 'pending' ELSE 'denied' END,",
+		" expires_at,", fmt.Sprintf(" %d + n.i,", storetest.Epoch.Add(2*time.Hour).UnixMilli()), "id, task_id", "'req_' || n.i, task_id",
+	).Replace(sqlstore.RequestColumns)
+	numbers := fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
+	for _, text := range []string{
+		numbers + "INSERT INTO requests (" + sqlstore.RequestColumns + ") SELECT " + columns + " FROM requests, n WHERE id = '" + r.ID + "'",
+		numbers + "INSERT INTO request_groups (request_id, group_name) SELECT 'req_' || n.i, 'approvers' FROM n",
+	} {
+		if err := s.Say(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ebb/broker/audit"
-	"ebb/migrations"
 )
 
 // Config says where the journal is.
@@ -71,11 +69,7 @@ type Store struct {
 // Open connects, applies pending migrations, and starts this run's chain. Its
 // errors say what to do; nothing that is there is overwritten.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	eng, err := openEngine(ctx, cfg, true)
+	cfg, eng, err := connect(ctx, cfg, true)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +79,17 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, eng.explain(err)
 	}
 	return s, nil
+}
+
+// connect fills in the defaults. Without create the engine of a SQLite file that does
+// not exist is nil.
+func connect(ctx context.Context, cfg Config, create bool) (Config, *engine, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return cfg, nil, err
+	}
+	eng, err := openEngine(ctx, cfg, create)
+	return cfg, eng, err
 }
 
 func (s *Store) start(ctx context.Context) error {
@@ -113,24 +118,6 @@ func (s *Store) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) migrate(ctx context.Context) error {
-	if s.cfg.Manual {
-		st, err := migrations.Status(ctx, s.engine.writer, s.engine.dialect)
-		if err != nil {
-			return err
-		}
-		if len(st.Pending) > 0 {
-			return fmt.Errorf("journal: %d migrations are pending, the first is %s: run `ebb migrate`", len(st.Pending), st.Pending[0].Name)
-		}
-		return nil
-	}
-	done, err := migrations.Apply(ctx, s.engine.writer, s.engine.dialect)
-	for _, f := range done {
-		s.cfg.Logger.InfoContext(ctx, "journal schema changed", "migration", f.Name)
-	}
-	return err
-}
-
 // register makes the writer known and makes sure that no other run had its name:
 // two runs in one chain would fork it.
 func register(ctx context.Context, s *session, writer string, now time.Time) error {
@@ -152,57 +139,3 @@ func (s *Store) Close() error {
 
 // Writer is the id of this run's chain.
 func (s *Store) Writer() string { return s.cfg.Writer }
-
-// Migrate applies pending migrations and returns their names.
-func Migrate(ctx context.Context, cfg Config) ([]migrations.File, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	eng, err := openEngine(ctx, cfg, true)
-	if err != nil {
-		return nil, err
-	}
-	done, err := migrations.Apply(ctx, eng.writer, eng.dialect)
-	return done, errors.Join(eng.explain(err), eng.close())
-}
-
-// MigrationStatus reports what was applied and what is pending. It changes nothing.
-func MigrationStatus(ctx context.Context, cfg Config) (migrations.State, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return migrations.State{}, err
-	}
-	eng, err := openEngine(ctx, cfg, false)
-	if err != nil {
-		return migrations.State{}, err
-	}
-	if eng == nil { // no file yet
-		files, err := migrations.Files()
-		return migrations.State{Pending: files}, err
-	}
-	st, err := migrations.Status(ctx, eng.writer, eng.dialect)
-	return st, errors.Join(eng.explain(err), eng.close())
-}
-
-// ServerClock asks the database what time it is. SQLite has the clock of this
-// machine. It opens no store and changes nothing.
-func ServerClock(ctx context.Context, cfg Config) (time.Time, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return time.Time{}, err
-	}
-	eng, err := openEngine(ctx, cfg, false)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if eng == nil || eng.dialect != migrations.Postgres {
-		if eng != nil {
-			err = eng.close()
-		}
-		return time.Now(), err
-	}
-	var at time.Time
-	err = eng.writer.QueryRowContext(ctx, "SELECT CURRENT_TIMESTAMP").Scan(&at)
-	return at, errors.Join(eng.explain(err), eng.close())
-}

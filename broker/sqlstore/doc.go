@@ -1,8 +1,9 @@
 // Package sqlstore keeps the Journal and the Desk in PostgreSQL or SQLite, in
 // one SQL text. It is the only place besides migrations that knows database/sql.
 //
-//	config.go     Config, Open, Close, Migrate, MigrationStatus
-//	engine.go     an open database: handles to write and to read
+//	config.go     Config, Open, Close
+//	migrate.go    Migrate and MigrationStatus
+//	engine.go     an open database: handles to write and to read; its clock
 //	postgres.go   how PostgreSQL is opened and what its errors mean
 //	sqlite.go     the same for SQLite
 //	errors.go     which errors are somebody's fault, and which mean "unknown"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"ebb/migrations"
 )
@@ -63,4 +64,22 @@ func (e *engine) explain(err error) error {
 		return fmt.Errorf("journal %s: %s: %w", e.name, advice, err)
 	}
 	return fmt.Errorf("journal %s: %w", e.name, err)
+}
+
+// ServerClock asks the database what time it is. SQLite has the clock of this
+// machine. It opens no store and changes nothing.
+func ServerClock(ctx context.Context, cfg Config) (time.Time, error) {
+	_, eng, err := connect(ctx, cfg, false)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if eng == nil || eng.dialect != migrations.Postgres {
+		if eng != nil {
+			err = eng.close()
+		}
+		return time.Now(), err
+	}
+	var at time.Time
+	err = eng.writer.QueryRowContext(ctx, "SELECT CURRENT_TIMESTAMP").Scan(&at)
+	return at, errors.Join(eng.explain(err), eng.close())
 }

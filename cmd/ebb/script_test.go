@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -58,12 +59,33 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// builds is the directory of the built binary, which all tests share.
+var builds string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = os.RemoveAll(builds)
+	os.Exit(code)
+}
+
+var build = sync.OnceValues(func() (bin string, err error) {
+	if builds, err = os.MkdirTemp("", "ebb-test-"); err != nil {
+		return "", err
+	}
+	bin = filepath.Join(builds, "ebb")
+	text, err := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", bin, ".")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, text)
+	}
+	return bin, nil
+})
+
+// buildBinary gives the path of ebb, built the first time that it is asked for.
 func buildBinary(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "ebb")
-	build := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", bin, ".")...)
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, text)
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }

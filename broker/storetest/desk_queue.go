@@ -72,13 +72,7 @@ func waiting(t *journalTest) {
 		add(2, 10, "ann", "ci", "mail", "g0"),
 		add(3, 5, "ann", "ci", "mail", "g0"),
 	}
-	pick := func(n ...int) []string {
-		var out []string
-		for _, n := range n {
-			out = append(out, rs[n].ID)
-		}
-		return out
-	}
+	pick := choose(idsOf(t, nil, rs, requestID))
 	for name, tt := range map[string]struct {
 		f    broker.WaitFilter
 		want []string

@@ -8,17 +8,12 @@ import (
 	"ebb/broker"
 )
 
+func requestID(r broker.Request) string { return r.ID }
+
 func (t *journalTest) requestIDs(f broker.RequestFilter) []string {
 	t.Helper()
 	got, err := t.Desk.Requests(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := make([]string, len(got))
-	for i, x := range got {
-		ids[i] = x.ID
-	}
-	return ids
+	return idsOf(t, err, got, requestID)
 }
 
 func requestFilters(t *journalTest) {
@@ -31,13 +26,7 @@ func requestFilters(t *journalTest) {
 			r.CreatedAt, r.ExpiresAt, r.TTL = minute(i), minute(10+i), 3600
 		}))
 	}
-	pick := func(n ...int) []string {
-		out := make([]string, len(n))
-		for i, n := range n {
-			out[i] = rs[n].ID
-		}
-		return out
-	}
+	pick := choose(idsOf(t, nil, rs, requestID))
 	vote := func(v broker.Vote, until time.Time) {
 		t.Helper()
 		if _, err := t.Desk.Vote(t.Context(), v, until); err != nil {

@@ -5,11 +5,13 @@
 //	journal_units.go     what one unit does
 //	journal_refuse.go    what it refuses, and that it is done as a whole or not at all
 //	journal_delegation.go  tasks that sandboxes delegated to, and counted credentials
-//	journal_races.go     one winner, withdrawal, reopening, replicas
+//	journal_races.go     one winner, withdrawal, replicas
+//	journal_reopen.go    a store that was closed, and the next run on what it left
 //	journal_read.go      filters, pages, derived states of leases
 //	journal_listing.go   pages of lists, forth and back
 //	journal_audit.go     the chain under concurrency, entries, checkpoints
-//	journal_figures.go   sums over windows, against counting all of a random history
+//	journal_figures.go   sums over windows of a random history;
+//	                     journal_figures_counted.go  the same by counting all of it
 //	journal_fixtures.go  tasks, leases and requests with every member filled
 //	journal_postgres.go  a database of its own on a real server
 //	lane.go              RunLane, and what its parts share
@@ -20,7 +22,7 @@
 //	lane_races.go        replicas, the end of a task against a mint, crashes
 //	desk.go              RunDesk: creating requests
 //	desk_settle.go       settling them
-//	desk_vote.go         votes
+//	desk_vote.go         votes; desk_races.go  at the same time
 //	desk_read.go         filters of requests; desk_queue.go  those that wait, what was seen
 //	ledger.go            RunLedger, and what its parts share
 //	ledger_tasks.go, ledger_touch.go, ledger_due.go, ledger_leases.go, ledger_owners.go,

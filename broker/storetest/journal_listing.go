@@ -103,29 +103,38 @@ func placeOf(all []broker.Lease, id string) broker.LeasePlace {
 	return broker.LeasePlace{}
 }
 
-// walk takes page after page in the direction of q, in the order walked.
-func (t *journalTest) walk(q broker.LeaseQuery) []string {
+// walked takes page after page until next says that there is no more, and gives what
+// they list in the order walked.
+func walked[Row, Key any](t *journalTest, limit int, back bool, key func(Row) Key, next func() (rows []Row, short, more bool, err error)) []Key {
 	t.Helper()
-	ids := []string{}
+	keys := []Key{}
 	for range 100 {
-		s, err := t.Journal.LeaseList(t.Context(), q)
+		rows, short, more, err := next()
 		t.want("list", err, nil)
-		if len(s.Leases) > q.Limit || s.Short && !s.More {
-			t.Fatalf("a page of %d, %+v", len(s.Leases), s)
+		if len(rows) > limit || short && !more {
+			t.Fatalf("a page of %d, short %t, more %t", len(rows), short, more)
 		}
-		if q.Back {
-			slices.Reverse(s.Leases)
+		if back {
+			slices.Reverse(rows)
 		}
-		for _, l := range s.Leases {
-			ids = append(ids, l.ID)
+		for _, r := range rows {
+			keys = append(keys, key(r))
 		}
-		if !s.More {
-			return ids
+		if !more {
+			return keys
 		}
-		q.Place = s.Stop
 	}
 	t.Fatal("the pages do not end")
 	return nil
+}
+
+func (t *journalTest) walk(q broker.LeaseQuery) []string {
+	t.Helper()
+	return walked(t, q.Limit, q.Back, func(l broker.Lease) string { return l.ID }, func() ([]broker.Lease, bool, bool, error) {
+		s, err := t.Journal.LeaseList(t.Context(), q)
+		q.Place = s.Stop
+		return s.Leases, s.Short, s.More, err
+	})
 }
 
 // entryLists: every query of the record, in pages forth and back, is what the entries
@@ -189,24 +198,9 @@ func recorded(all []audit.Entry, q broker.EntryQuery, oldest bool) []int64 {
 
 func (t *journalTest) walkEntries(q broker.EntryQuery) []int64 {
 	t.Helper()
-	out := []int64{}
-	for range 100 {
+	return walked(t, q.Limit, q.Back, func(e audit.Entry) int64 { return e.Seq }, func() ([]audit.Entry, bool, bool, error) {
 		s, err := t.Journal.EntryList(t.Context(), q)
-		t.want("list", err, nil)
-		if len(s.Entries) > q.Limit || s.Short && !s.More {
-			t.Fatalf("a page of %d, %+v", len(s.Entries), s)
-		}
-		if q.Back {
-			slices.Reverse(s.Entries)
-		}
-		for _, e := range s.Entries {
-			out = append(out, e.Seq)
-		}
-		if !s.More {
-			return out
-		}
 		q.Place = s.Stop
-	}
-	t.Fatal("the pages do not end")
-	return nil
+		return s.Entries, s.Short, s.More, err
+	})
 }

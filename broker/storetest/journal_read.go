@@ -8,17 +8,34 @@ import (
 	"ebb/broker"
 )
 
-func (t *journalTest) tasks(f broker.TaskFilter) []string {
+// idsOf are those of the rows, which were read without an error.
+func idsOf[Row any](t *journalTest, err error, rows []Row, id func(Row) string) []string {
 	t.Helper()
-	got, err := t.Journal.Tasks(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := make([]string, len(got))
-	for i, x := range got {
-		ids[i] = x.ID
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = id(r)
 	}
 	return ids
+}
+
+// choose gives those ids by their places.
+func choose(ids []string) func(places ...int) []string {
+	return func(places ...int) []string {
+		out := make([]string, len(places))
+		for i, n := range places {
+			out[i] = ids[n]
+		}
+		return out
+	}
+}
+
+func (t *journalTest) tasks(f broker.TaskFilter) []string {
+	t.Helper()
+	got, err := t.Journal.Tasks(t.Context(), f)
+	return idsOf(t, err, got, func(x broker.Task) string { return x.ID })
 }
 
 func (t *journalTest) leases(f broker.LeaseFilter) []string {
@@ -27,14 +44,7 @@ func (t *journalTest) leases(f broker.LeaseFilter) []string {
 		f.Now = Epoch.Add(2 * time.Minute)
 	}
 	got, err := t.Journal.Leases(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := make([]string, len(got))
-	for i, x := range got {
-		ids[i] = x.ID
-	}
-	return ids
+	return idsOf(t, err, got, func(x broker.Lease) string { return x.ID })
 }
 
 func taskFilters(t *journalTest) {
@@ -45,13 +55,7 @@ func taskFilters(t *journalTest) {
 		t.append(broker.Record{OpenTask: &task})
 		ids = append(ids, task.ID)
 	}
-	pick := func(n ...int) []string {
-		out := make([]string, len(n))
-		for i, n := range n {
-			out[i] = ids[n]
-		}
-		return out
-	}
+	pick := choose(ids)
 	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: ids[1], State: broker.TaskPaused, At: Epoch}})
 	t.append(broker.Record{MoveTask: closing(ids[2], Epoch.Add(time.Minute))})
 	t.append(broker.Record{MoveTask: closing(ids[3], Epoch.Add(2*time.Minute))})
@@ -87,13 +91,7 @@ func leaseFilters(t *journalTest) {
 		l.ExpiresAt = Epoch.Add(time.Hour + time.Duration(i)*time.Second)
 		ids = append(ids, t.issue(l).ID)
 	}
-	pick := func(n ...int) []string {
-		out := make([]string, len(n))
-		for i, n := range n {
-			out[i] = ids[n]
-		}
-		return out
-	}
+	pick := choose(ids)
 	for name, tt := range map[string]struct {
 		f    broker.LeaseFilter
 		want []string

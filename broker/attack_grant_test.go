@@ -7,6 +7,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/scopes/policy"
 )
 
 // askWith asks for a tool, for a time, and can wait for a person.
@@ -167,8 +168,22 @@ func TestAttackGrantForOtherPeople(t *testing.T) {
 	kindOf(t, err, broker.AskRequired)
 	_, err = s.Poll(t, waiting.DeferralCode.Reveal())
 	kindOf(t, err, broker.Denied)
-	_, err = s.AskDeferred(t, "orders:eu/2:write")
-	kindOf(t, err, broker.Pending) // it may ask the right people
+	again, err := s.AskDeferred(t, "orders:eu/2:write")
+	if next := kindOf(t, err, broker.Pending).Pending; next.RequestID == waiting.RequestID {
+		t.Errorf("the wrong people's yes is asked for again: %+v", again)
+	}
+	// It is over: not even when policy asks those people once more.
+	untainted, err := policy.Load(map[string][]byte{"p.cedar": []byte(`@id("clean") @ask("approvers") permit (principal, action, resource);`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Config.Policy.Replace(untainted)
+	x.Clock.Add(10 * time.Second)
+	_, err = s.Poll(t, waiting.DeferralCode.Reveal())
+	kindOf(t, err, broker.InvalidGrant)
+	if r, _ := sheetOf(t, x.Env, waiting.RequestID); r.State != broker.RequestWithdrawn {
+		t.Errorf("it is %s", r.State)
+	}
 }
 
 var askWhenTainted = map[string][]byte{"p.cedar": []byte(`

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,10 @@ func TestNobodyApprovesTheirOwn(t *testing.T) {
 		_, err := e.Broker.Decide(t.Context(), who, p.RequestID, yes)
 		kindOf(t, err, broker.Forbidden)
 	}
+	// The console asks before it draws a form: of what somebody is, not only of what they do.
+	none := e.Principals[brokertest.Second]
+	none.Roles = []broker.Role{broker.RoleAuditor}
+	kindOf(t, broker.MayDecide(none, r), broker.Forbidden)
 	if _, err := e.Broker.Decide(t.Context(), e.Principals[brokertest.Second], p.RequestID, yes); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +85,9 @@ func TestApprovalsNarrowAndNeverWiden(t *testing.T) {
 		"negative":     {TTL: -1},
 		"with a code":  {Code: broker.TooBroad},
 		"control note": {Note: "a\x1b[2Kb"},
+		"long note":    {Note: strings.Repeat("ü", 501)},
+		"much seen":    {Seen: strings.Repeat("x", broker.MaxSeen+1)},
+		"much proof":   {Proof: strings.Repeat("x", broker.MaxSeen+1)},
 	} {
 		v.Approve, v.Digest = true, r.Digest
 		if _, err := e.Broker.Decide(t.Context(), ann, p.RequestID, v); err == nil || broker.AsError(err).Kind != broker.Invalid {

@@ -150,7 +150,7 @@ func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now t
 		return nil, unavailable(err)
 	}
 	for _, r := range rs {
-		same := r.Sandbox == w.sandbox.ID && r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool
+		same := r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool
 		if same && begins(w.lineage, r.Parents) && r.Granted.Covers(w.scopes) && b.agreed(r, w, d) && keeps(w.promise(), seen(r)) {
 			return &r, nil
 		}

@@ -89,3 +89,13 @@ func TestSheetRefusesWhatItWouldNotShow(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What people were told is read whole or not at all: of facts that are damaged nothing
+// weaker counts as agreed to.
+func TestSeenOfDamagedFacts(t *testing.T) {
+	for _, facts := range []string{`{"revocability":"ttl-only","ttl_seconds":"x"}`, `{"revocability":"eventual","revocation_bound":`, ``} {
+		if got := seen(Request{Facts: Facts(facts)}); keeps(provider.Revocability{Class: provider.ClassEventual, Bound: time.Second}, got) {
+			t.Errorf("%s: %+v", facts, got)
+		}
+	}
+}

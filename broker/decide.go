@@ -85,6 +85,7 @@ func MayDecide(who Principal, r Request) error {
 
 func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error) {
 	vote := Vote{RequestID: r.ID, By: who.ID, Groups: who.Groups, Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now(), Seen: v.Seen, Proof: v.Proof}
+	vote.Also = who.Also
 	if len(v.Seen) > MaxSeen || len(v.Proof) > MaxSeen {
 		return vote, E(Invalid, "What was seen is longer than ebb keeps.", nil)
 	}

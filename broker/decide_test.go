@@ -259,6 +259,9 @@ permit (principal, action, resource);
 	}
 	_, err := e.Broker.Decide(t.Context(), e.Principals[brokertest.Approver], p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
 	kindOf(t, err, broker.Conflict)
+	twin := broker.Principal{ID: "sso:7", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}, Also: []string{"7", strings.ToUpper(brokertest.Approver)}}
+	_, err = e.Broker.Decide(t.Context(), twin, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	kindOf(t, err, broker.Conflict) // the same person, who signed in another way
 	r = approve(t, e, brokertest.Second, p.RequestID, broker.Verdict{TTL: 60})
 	if r.State != broker.RequestApproved || r.Granted.String() != "orders:eu/1:write" || r.GrantedTTL != 60 {
 		t.Errorf("granted %s for %d s, state %s", r.Granted, r.GrantedTTL, r.State)

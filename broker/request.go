@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"ebb/broker/agenttext"
@@ -63,6 +65,7 @@ type PendingInfo struct {
 type Vote struct {
 	RequestID string     `json:"request_id"`
 	By        string     `json:"by"`
+	Also      []string   `json:"-"`                // other names of the same person
 	Groups    []string   `json:"groups,omitempty"` // of the approver at that moment: policy asks for people of certain groups
 	Approve   bool       `json:"approve"`
 	Digest    string     `json:"digest"`                // of the facts the approver saw
@@ -73,6 +76,15 @@ type Vote struct {
 	At        time.Time  `json:"at"`
 	Proof     string     `json:"-"` // JSON of a passkey's assertion, at most MaxSeen bytes; read as Seen is
 	Seen      string     `json:"-"` // JSON of what the approver was shown, at most MaxSeen bytes; read only with RequestFilter.Seen
+}
+
+// SamePerson reports whether v and o are answers of one person, as far as their names
+// tell: whoever signs in at the identity provider and has a key too is not two people.
+func (v Vote) SamePerson(o Vote) bool {
+	theirs := append([]string{o.By}, o.Also...)
+	return slices.ContainsFunc(append([]string{v.By}, v.Also...), func(mine string) bool {
+		return slices.ContainsFunc(theirs, func(n string) bool { return strings.EqualFold(mine, n) })
+	})
 }
 
 // Request is an escalation that waits for a person.

@@ -38,6 +38,7 @@ var released = []string{
 	"0013_also.sql c9e7ed127bd78444f38250c0f074bab772df3804613804556bfe51b4629cf7d5",
 	"0014_passkeys.sql 5cd7c87a8b07d375b5f004bb91ee082895ce9cf49b5fc213e3d7964e864b469e",
 	"0015_held.sql 1399dc1aff1d4aa123a9679964a65118f904a2ceb0dfdab4c22d4c62a761e78b",
+	"0016_vote_names.sql 4dbd14547e10faec0173d6414a575d6cffc8a97a9976a3c77e382902f2f9d11c",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

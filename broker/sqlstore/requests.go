@@ -69,7 +69,7 @@ func readRequests(ctx context.Context, q querier, seen bool, tail string, args [
 	if seen {
 		column = "seen, proof"
 	}
-	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, "+column+" FROM votes WHERE request_id IN ("+marks(len(ids))+
+	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, also, "+column+" FROM votes WHERE request_id IN ("+marks(len(ids))+
 		") ORDER BY request_id, place", ids, scanVote)
 	for _, v := range votes {
 		r := &out[at[v.RequestID]]
@@ -144,9 +144,9 @@ func scanRequest(row scan) (broker.Request, error) {
 func scanVote(row scan) (broker.Vote, error) {
 	var v broker.Vote
 	var scope string
-	var groups string
+	var groups, also string
 	var approve, at int64
-	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &v.Seen, &v.Proof); err != nil {
+	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &also, &v.Seen, &v.Proof); err != nil {
 		return v, err
 	}
 	v.Approve, v.At = approve != 0, fromMillis(at)
@@ -154,7 +154,7 @@ func scanVote(row scan) (broker.Vote, error) {
 	if v.Scopes, err = scopes.ParseSet(scope); err != nil {
 		return v, err
 	}
-	return v, json.Unmarshal([]byte(groups), &v.Groups)
+	return v, errors.Join(json.Unmarshal([]byte(groups), &v.Groups), json.Unmarshal([]byte(also), &v.Also))
 }
 
 func flag(b bool) int64 {

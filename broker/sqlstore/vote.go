@@ -24,7 +24,7 @@ func (s *Store) Vote(ctx context.Context, v broker.Vote, grantUntil time.Time, e
 	if v.By == "" || v.At.IsZero() || v.Approve && grantUntil.IsZero() {
 		return broker.Request{}, errors.New("vote: it needs a voter, a time, and for a yes the end of the grant")
 	}
-	if err := storable(v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Seen, v.Proof); err != nil {
+	if err := storable(append([]string{v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Seen, v.Proof}, v.Also...)...); err != nil {
 		return broker.Request{}, fmt.Errorf("vote: %w", err)
 	}
 	v.At = v.At.UTC().Truncate(time.Millisecond)
@@ -81,13 +81,12 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 }
 
 func (b *ballot) admit(r broker.Request) error {
-	same := func(o broker.Vote) bool { return o.By == b.v.By }
 	switch {
 	case r.State != broker.RequestPending || !r.ExpiresAt.After(b.v.At):
 		return fmt.Errorf("request %s: %w", r.ID, broker.ErrDone)
 	case b.v.Digest != r.Digest && (b.v.Approve || b.v.Digest != ""):
 		return fmt.Errorf("request %s: %w", r.ID, broker.ErrStale)
-	case slices.ContainsFunc(r.Votes, same):
+	case slices.ContainsFunc(r.Votes, b.v.SamePerson):
 		return fmt.Errorf("request %s: %w", r.ID, broker.ErrExists)
 	}
 	return nil
@@ -99,8 +98,12 @@ func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof) VALUES ("+marks(13)+")",
-		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Seen, v.Proof)
+	also, err := json.Marshal(v.Also)
+	if err != nil {
+		return err
+	}
+	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof, also) VALUES ("+marks(14)+")",
+		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Seen, v.Proof, string(also))
 	return err
 }
 

@@ -82,7 +82,9 @@ func deny(t *journalTest) {
 
 func voteRefuses(t *journalTest) {
 	r := t.asked(needs(3))
-	_, err := t.vote(yes(r, "bob"))
+	bob := yes(r, "bob")
+	bob.Also = []string{"bob@example.com"}
+	_, err := t.vote(bob)
 	t.want("first vote", err, nil)
 	before := t.request(r.ID)
 	for name, tt := range map[string]struct {
@@ -94,6 +96,9 @@ func voteRefuses(t *journalTest) {
 		"no digest":   {func(v *broker.Vote) { v.Digest = "" }, broker.ErrStale},
 		"no, digest":  {func(v *broker.Vote) { v.Approve, v.Digest = false, "other" }, broker.ErrStale},
 		"again":       {func(v *broker.Vote) { v.By = "bob" }, broker.ErrExists},
+		"his mail":    {func(v *broker.Vote) { v.By = "Bob@Example.com" }, broker.ErrExists},
+		"also bob":    {func(v *broker.Vote) { v.By, v.Also = "sso:7", []string{"7", "BOB"} }, broker.ErrExists},
+		"same mail":   {func(v *broker.Vote) { v.By, v.Also = "sso:7", []string{"bob@example.com"} }, broker.ErrExists},
 		"no, again":   {func(v *broker.Vote) { v.By, v.Approve = "bob", false }, broker.ErrExists},
 		"expired":     {func(v *broker.Vote) { v.At = r.ExpiresAt }, broker.ErrDone},
 		"no, expired": {func(v *broker.Vote) { v.At, v.Approve = r.ExpiresAt, false }, broker.ErrDone},

@@ -45,7 +45,7 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 		data["seen_sha256"] = SeenHash(vote.Seen)
 	}
 	if vote.Proof != "" {
-		data["proof_sha256"] = SeenHash(vote.Proof)
+		data["proof_sha256"], data["choice"], data["passkey"] = SeenHash(vote.Proof), v.Choice, v.Passkey
 	}
 	entry := b.requestEntry(audit.RequestVoted, who.ID, r, data)
 	// The desk keeps of the two outcomes the one that the vote leads to, if any.

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"time"
+
+	"ebb/broker/audit"
 )
 
 // MaxSeen bounds what is kept of what an approver was shown, in bytes.
@@ -43,4 +46,61 @@ func (b *Broker) Seen(ctx context.Context, who Principal, id, voter string) (Req
 		return Request{}, Vote{}, none
 	}
 	return r, r.Votes[i], nil
+}
+
+// Kept is what was kept with those of these entries that are answers to requests, as an
+// export of the record has it.
+func (b *Broker) Kept(ctx context.Context, who Principal, entries []audit.Entry) ([]audit.Kept, error) {
+	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+		return nil, err
+	}
+	answers := map[[2]string]bool{}
+	var out []audit.Kept
+	var ids []string
+	for _, e := range entries {
+		if e.Kind == audit.RequestVoted {
+			answers[[2]string{e.RequestID, e.Actor}] = true
+			ids = append(ids, e.RequestID)
+		}
+	}
+	slices.Sort(ids)
+	for some := range slices.Chunk(slices.Compact(ids), keptAtOnce) {
+		rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{IDs: some, Seen: true, Page: Page{Limit: len(some)}})
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, r := range rs {
+			for _, v := range shownVotes(who, r) {
+				if answers[[2]string{r.ID, v.By}] && (v.Seen != "" || v.Proof != "") {
+					out = append(out, audit.Kept{RequestID: r.ID, By: v.By, Seen: v.Seen, Proof: v.Proof})
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// keptAtOnce is how many requests are read at one time, each with up to MaxSeen twice for
+// each of its votes.
+const keptAtOnce = 50
+
+// Signature is what the record says that an answer was signed with, held against what was
+// kept of it. Nothing was signed: nil. Whoever calls it has got the vote of Seen.
+func (b *Broker) Signature(ctx context.Context, v Vote) (*audit.Signature, error) {
+	var known audit.Answers
+	for _, f := range []EntryFilter{{Kind: "passkey.", Actor: v.By, To: v.At.Add(time.Millisecond)}, {Kind: audit.RequestVoted, Actor: v.By, RequestID: v.RequestID}} {
+		for e, err := range b.cfg.Journal.Entries(ctx, f) {
+			if err == nil {
+				err = known.Read(e)
+			}
+			if err != nil {
+				return nil, unavailable(err)
+			}
+		}
+	}
+	s, err := known.Judge(audit.Kept{RequestID: v.RequestID, By: v.By, Seen: v.Seen, Proof: v.Proof})
+	if err != nil {
+		return nil, E(Conflict, "What was kept of this answer is not what the record says: "+err.Error()+".", err)
+	}
+	return s, nil
 }

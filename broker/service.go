@@ -171,4 +171,6 @@ type Verdict struct {
 	Note    string
 	Seen    string // JSON of what the approver was shown; "" = by the API or the command line
 	Proof   string // JSON of what proves that the approver wanted this; "" = the session alone
+	Choice  string // with a proof: what was signed, in the console's word
+	Passkey string // with a proof: by which passkey, its id in hex
 }

@@ -11,7 +11,9 @@
 //     canonical.go   the bytes: fastpath.go tells what is canonical already
 //  3. chain.go       Sum, and Chain, which links an entry to the one before
 //  4. checkpoint.go  Checkpoint and SignCheckpoint
-//  5. verify.go      Verify streams an export and proves it, line by line
+//  5. kept.go        what is kept beside the record of an answer, and Answers, which
+//     holds it against the record
+//  6. verify.go      Verify streams an export and proves it, line by line
 //     span.go        the part of one chain that was read so far
 //     report.go      what was proved, and Fault, what was not
 //

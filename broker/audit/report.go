@@ -19,6 +19,11 @@ type Report struct {
 	// Unsealed is how many entries no checkpoint covers: they are linked, but
 	// whoever can write to the store could have rewritten or cut them off.
 	Unsealed int `json:"unsealed"`
+
+	Kept         int `json:"kept"`         // answers of which the export has what was kept, as it was
+	Signed       int `json:"signed"`       // of these, those whose passkey's signature holds, by a key that the record registered
+	Unregistered int `json:"unregistered"` // and those whose signature holds by a key of which the export does not say whose it is
+	Unkept       int `json:"unkept"`       // answers of which something was kept that is not in the export
 }
 
 // Whole reports whether the export starts at the beginning of every chain and

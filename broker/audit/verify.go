@@ -19,13 +19,18 @@ import (
 // maxLine bounds one line of an export.
 const maxLine = 2 * maxCheckpoint
 
-// Verify proves an export: JSON lines, each an Entry or {"checkpoint":{...}}.
+// Verify is VerifyKept by hashes alone.
+func Verify(r io.Reader, keys jose.KeySet) (Report, error) { return VerifyKept(r, keys, nil) }
+
+// VerifyKept proves an export: JSON lines, each an Entry, {"checkpoint":{...}} or, after the
+// answer that it is of, {"kept":{...}}. signed judges what a passkey signed; nil = nobody does.
 // Entries of one writer come in the order of Seq; writers may interleave, and
 // checkpoints may come anywhere. Every line is proved or the error is a *Fault
 // that names it; any other error means that r could not be read. The Report
-// covers what was read until then. It keeps 32 bytes in memory per entry.
-func Verify(r io.Reader, keys jose.KeySet) (Report, error) {
-	v := verifier{keys: keys, chains: map[string]*span{}, owed: map[place]claim{}}
+// covers what was read until then. It keeps 32 bytes in memory per entry, and some hundred
+// per answer of which something was kept.
+func VerifyKept(r io.Reader, keys jose.KeySet, signed func(Signature) error) (Report, error) {
+	v := verifier{keys: keys, signed: signed, chains: map[string]*span{}, owed: map[place]claim{}}
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(in)
@@ -77,6 +82,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 
 type verifier struct {
 	keys   jose.KeySet
+	signed func(Signature) error
+	kept   Answers
 	line   int
 	chains map[string]*span
 	order  []*span
@@ -101,6 +108,9 @@ func (v *verifier) read(line []byte) error {
 	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(`{"checkpoint"`)) {
 		return v.checkpoint(line)
 	}
+	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(`{"kept"`)) {
+		return v.keeps(line)
+	}
 	var e Entry
 	if err := e.UnmarshalJSON(line); err != nil {
 		return v.fault(err.Error())
@@ -108,7 +118,35 @@ func (v *verifier) read(line []byte) error {
 	if why := v.entry(e); why != "" {
 		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: why}
 	}
+	if err := v.kept.Read(e); err != nil {
+		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: err.Error()}
+	}
 	v.counts.Entries++
+	return nil
+}
+
+// keeps judges a line of what was kept of an answer.
+func (v *verifier) keeps(line []byte) error {
+	k, err := readKept(line)
+	if err != nil {
+		return v.fault(err.Error())
+	}
+	s, err := v.kept.Judge(k)
+	if err != nil {
+		return v.fault(err.Error())
+	}
+	v.counts.Kept++
+	if s == nil || v.signed == nil {
+		return nil
+	}
+	if err := v.signed(*s); err != nil {
+		return v.fault("what was kept of this answer does not prove it: " + err.Error())
+	}
+	if s.KeyHash == "" {
+		v.counts.Unregistered++
+		return nil
+	}
+	v.counts.Signed++
 	return nil
 }
 
@@ -234,5 +272,6 @@ func (v *verifier) report() Report {
 		r.Unsealed += int(s.Last - max(s.Sealed, s.First-1))
 	}
 	r.Partial = r.Partial || len(r.Missing) > 0
+	r.Unkept = v.kept.unkept()
 	return r
 }

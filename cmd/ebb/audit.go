@@ -141,9 +141,11 @@ func (c *cli) tailLine(e audit.Entry) error {
 func (c *cli) auditExport() *cobra.Command {
 	var flags entryFlags
 	var to string
+	var kept bool
 	cmd := &cobra.Command{Use: "export", Short: "Write the record with its checkpoints, for `ebb audit verify`", Args: cobra.NoArgs}
 	flags.add(cmd)
 	cmd.Flags().StringVarP(&to, "file", "f", "", "new `file` to write; default: standard output")
+	cmd.Flags().BoolVar(&kept, "kept", false, "with what approvers saw and what their passkeys signed; it holds agents' words")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) (err error) {
 		if to == "" && terminal(c.stdout) {
 			return usage("an export is bytes to be proved, not text to be read", "name a file with -f, or read it with `ebb audit list`")
@@ -152,8 +154,12 @@ func (c *cli) auditExport() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		export := o.Export
+		if kept {
+			export = o.ExportKept
+		}
 		if to == "" {
-			return o.Export(cmd.Context(), flags.filter(), c.stdout)
+			return export(cmd.Context(), flags.filter(), c.stdout)
 		}
 		// Complete or not there: a broken export must not be taken for the record.
 		tmp, err := os.CreateTemp(filepath.Dir(to), ".ebb-export-*")
@@ -161,7 +167,7 @@ func (c *cli) auditExport() *cobra.Command {
 			return fail("the export cannot be written: "+err.Error(), "choose another --file")
 		}
 		defer os.Remove(tmp.Name())
-		if err := o.Export(cmd.Context(), flags.filter(), tmp); err != nil {
+		if err := export(cmd.Context(), flags.filter(), tmp); err != nil {
 			_ = tmp.Close()
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"ebb/broker/audit"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/cmd/ebb/internal/out"
+	"ebb/web/console/passkey"
 )
 
 var reportColumns = []out.Column[audit.Report]{
@@ -20,6 +21,9 @@ var reportColumns = []out.Column[audit.Report]{
 	{Name: "checkpoints", Cell: func(r audit.Report) string { return strconv.Itoa(r.Checkpoints) }},
 	{Name: "writers", Cell: func(r audit.Report) string { return strconv.Itoa(len(r.Writers)) }},
 	{Name: "unsealed", Cell: func(r audit.Report) string { return strconv.Itoa(r.Unsealed) }},
+	{Name: "signed", Cell: func(r audit.Report) string { return strconv.Itoa(r.Signed) }},
+	{Name: "unregistered", Cell: func(r audit.Report) string { return strconv.Itoa(r.Unregistered) }},
+	{Name: "unkept", Cell: func(r audit.Report) string { return strconv.Itoa(r.Unkept) }},
 	{Name: "partial", Cell: func(r audit.Report) string { return strconv.FormatBool(r.Partial) }},
 	{Name: "missing_writers", Cell: func(r audit.Report) string { return strings.Join(r.Missing, " ") }},
 }
@@ -31,7 +35,11 @@ func (c *cli) auditVerify() *cobra.Command {
 		Use: "verify EXPORT", Short: "Prove an export offline: no line changed, dropped, added or moved", Args: cobra.ExactArgs(1),
 		Long: `Prove an export ("-" = standard input) with the public keys alone. Nothing is
 asked over the network. Keys are a JWK set as at /.well-known/jwks.json, a JWK,
-or PEM; without --keys those of the local data directory are used.`,
+or PEM; without --keys those of the local data directory are used.
+
+In an export with --kept, what each approver saw must have the hash that the record
+of the answer has, and the passkey must have signed that answer to that request on
+those facts, by the key that the record says it was registered with.`,
 	}
 	cmd.Flags().StringArrayVar(&keyFiles, "keys", nil, "`file` of public keys, repeatable")
 	cmd.Flags().BoolVar(&whole, "whole", false, "fail unless the export starts at the beginning of every chain and a checkpoint vouches for it")
@@ -49,7 +57,7 @@ or PEM; without --keys those of the local data directory are used.`,
 			defer f.Close()
 			in = f
 		}
-		report, err := audit.Verify(in, keys)
+		report, err := audit.VerifyKept(in, keys, passkey.Check)
 		if fault, ok := errors.AsType[*audit.Fault](err); ok {
 			return fail("NOT PROVED: "+fault.Error(), "the record was altered, the export is damaged, or --keys are those of another ebb")
 		}
@@ -73,9 +81,25 @@ or PEM; without --keys those of the local data directory are used.`,
 		default:
 			c.printf("PROVED    nothing in it was changed, dropped or moved\n")
 		}
+		if c.format == out.Table {
+			c.printSigned(report)
+		}
 		return nil
 	})
 	return c.output(cmd)
+}
+
+// printSigned says what is known of people's answers.
+func (c *cli) printSigned(r audit.Report) {
+	if r.Signed > 0 {
+		c.printf("SIGNED    %d answers of people, each by a passkey whose registration is on this record\n", r.Signed)
+	}
+	if r.Unregistered > 0 {
+		c.printf("SIGNED    %d answers by passkeys whose registration is not in this export: export from the beginning to see whose they are\n", r.Unregistered)
+	}
+	if r.Unkept > 0 {
+		c.printf("NOT HERE  what was kept of %d answers: `ebb audit export --kept` has it\n", r.Unkept)
+	}
 }
 
 // verifyKeys reads public keys from files, or the local ones, forgotten ones included.

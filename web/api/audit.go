@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ func (a *API) audit(c echo.Context) error {
 		Kind: q.text("kind"), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
 	}
 	export := q.oneOf("format", "json", "jsonl") == "jsonl"
+	kept := q.flag("kept")
 	p := q.page()
 	f.Desc = p.Desc
 	if err := q.done(); err != nil {
@@ -49,7 +51,10 @@ func (a *API) audit(c echo.Context) error {
 	}
 	if export {
 		f.Desc = false
-		return a.export(c, who, f)
+		return a.export(c, who, f, kept)
+	}
+	if kept {
+		return malformed("What was kept of answers comes with format=jsonl alone.")
 	}
 	return a.auditPage(c, who, f, p)
 }
@@ -140,7 +145,7 @@ func (k entryCursor) passed(e audit.Entry, desc bool) bool {
 
 // export streams JSON lines. An export that breaks off ends the connection
 // without its end: half a record must not look like a whole one.
-func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter) error {
+func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter, kept bool) error {
 	ctx := c.Request().Context()
 	entries, err := a.b.Entries(ctx, who, f)
 	if err != nil {
@@ -150,6 +155,11 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter)
 	points, err := a.exportedCheckpoints(ctx, who)
 	if err != nil {
 		return err
+	}
+	if kept {
+		if _, err := a.b.Kept(ctx, who, nil); err != nil {
+			return err
+		}
 	}
 	next, stop := iter.Pull2(entries)
 	defer stop()
@@ -163,8 +173,15 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter)
 	h.Set("Cache-Control", "no-store")
 	c.Response().WriteHeader(http.StatusOK)
 	w := lineWriter{w: bufio.NewWriterSize(c.Response(), 32<<10), rc: http.NewResponseController(c.Response())}
+	var answers []audit.Entry
 	for e := first; more && err == nil; e, err, more = next() {
 		w.line(e)
+		if kept && e.Kind == audit.RequestVoted {
+			answers = append(answers, audit.Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor})
+		}
+	}
+	if err == nil {
+		err = a.exportKept(ctx, who, &w, answers)
 	}
 	for _, p := range points {
 		w.line(map[string]audit.Checkpoint{"checkpoint": p})
@@ -172,6 +189,20 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter)
 	if err != nil || w.finish() != nil {
 		web.EventOf(c).Cause = err
 		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// exportKept writes what was kept of these answers, a part at a time.
+func (a *API) exportKept(ctx context.Context, who broker.Principal, w *lineWriter, answers []audit.Entry) error {
+	for some := range slices.Chunk(answers, 50) {
+		kept, err := a.b.Kept(ctx, who, some)
+		if err != nil {
+			return err
+		}
+		for _, k := range kept {
+			w.line(map[string]audit.Kept{"kept": k})
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -42,10 +43,21 @@ func entryQuery(f broker.EntryFilter) (url.Values, error) {
 // checkpoints. Limit and Desc of f are ignored. It may take as long as ctx lets
 // it. An error means that what was written is incomplete.
 func (o *Operator) Export(ctx context.Context, f broker.EntryFilter, w io.Writer) error {
+	return o.export(ctx, f, w, nil)
+}
+
+// ExportKept is Export with what was kept of people's answers: what they saw, and what a
+// passkey signed. audit.VerifyKept proves it.
+func (o *Operator) ExportKept(ctx context.Context, f broker.EntryFilter, w io.Writer) error {
+	return o.export(ctx, f, w, url.Values{"kept": {"true"}})
+}
+
+func (o *Operator) export(ctx context.Context, f broker.EntryFilter, w io.Writer, more url.Values) error {
 	q, err := entryQuery(f)
 	if err != nil {
 		return err
 	}
+	maps.Copy(q, more)
 	q.Set("format", "jsonl")
 	resp, err := o.authorized(ctx, call{method: http.MethodGet, path: "/v1/audit", query: q})
 	if err != nil {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ type auditPage struct {
 	Address string
 	CSV     string
 	JSONL   string
+	Kept    string // JSONL with what was kept of answers
 	Pager   pager
 	Narrow  string
 	All     bool // who looks sees the chains too
@@ -59,6 +61,9 @@ func (s *Console) audit(c echo.Context, v *visit) error {
 	}
 	page := auditPage{Filter: a.filter(), Kinds: entryKinds(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: address("/audit", a.kept.Encode()),
 		CSV: address("/audit.csv", a.kept.Encode()), JSONL: address("/audit.jsonl", a.kept.Encode())}
+	with := maps.Clone(a.kept)
+	with.Set("kept", "true")
+	page.Kept = address("/audit.jsonl", with.Encode())
 	f := frame{Title: "Record", Nav: "/audit"}
 	if !page.All && q.TaskID == "" && v.Has(readers...) {
 		page.Narrow = "You see what is on the record about your own tasks. Name one of them, or open it from the list of tasks."
@@ -117,8 +122,14 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 	return func(c echo.Context, v *visit) error {
 		a := readAsked(c)
 		q := entryQuery(a)
+		with := format == formatJSONL && a.oneOf("kept", "true") != ""
 		if err := a.done(); err != nil {
 			return err
+		}
+		if with { // asked first, because it can still be refused
+			if _, err := s.b.Kept(c.Request().Context(), v.Principal, nil); err != nil {
+				return err
+			}
 		}
 		q.Limit, q.Look, q.Oldest = exportRows, exportLook, true
 		ctx := c.Request().Context()
@@ -141,6 +152,11 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 					return x.close(err)
 				}
 			}
+			if with {
+				if err := s.exportKept(x, page.Entries); err != nil {
+					return x.close(err)
+				}
+			}
 			if !page.More {
 				break
 			}
@@ -156,4 +172,15 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 		}
 		return x.close(nil)
 	}
+}
+
+// exportKept sends what was kept with the answers among these entries, after them.
+func (s *Console) exportKept(x *export, entries []audit.Entry) error {
+	kept, err := s.b.Kept(x.c.Request().Context(), x.v.Principal, entries)
+	for _, k := range kept {
+		if err == nil {
+			err = writeASCII(x.w, map[string]audit.Kept{"kept": k})
+		}
+	}
+	return err
 }

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
 	"ebb/broker/agenttext"
+	"ebb/broker/audit"
 	"ebb/web"
 )
 
@@ -106,27 +106,8 @@ func writeASCII(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	out := make([]byte, 0, len(b)+1)
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		switch {
-		case r < 0x7f:
-			out = append(out, b[i])
-		case r > 0xffff:
-			r -= 0x10000
-			out = appendUnit(appendUnit(out, 0xd800+r>>10), 0xdc00+r&0x3ff)
-		default:
-			out = appendUnit(out, r)
-		}
-		i += n
-	}
-	_, err = w.Write(append(out, '\n'))
+	_, err = w.Write(append(audit.ASCII(b), '\n'))
 	return err
-}
-
-func appendUnit(out []byte, u rune) []byte {
-	const hex = "0123456789abcdef"
-	return append(out, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
 }
 
 var credentialHead = []string{"id", "state", "issued_at", "expires_at", "refused_here_at", "revoked_by", "cause", "provider", "scope", "resource", "revocability", "bound_seconds",

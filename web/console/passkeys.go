@@ -139,32 +139,34 @@ func (s *Console) challenge(c echo.Context, v *visit) error {
 	return c.JSON(http.StatusOK, ceremony{options, state})
 }
 
-// proved judges the assertion that came with a decide form. It counts once.
-func (s *Console) proved(c echo.Context, v *visit, d passkey.Decision) (string, error) {
+// proved judges the assertion that came with a decide form, and keeps it in the verdict. It
+// counts once.
+func (s *Console) proved(c echo.Context, v *visit, d passkey.Decision, out *broker.Verdict) error {
 	if s.keys == nil {
-		return "", broker.E(broker.Invalid, "There are no passkeys at this address.", nil)
+		return broker.E(broker.Invalid, "There are no passkeys at this address.", nil)
 	}
 	if v.session.Method != methodLink && v.now.Sub(v.session.GroupsAt) > groupsFor {
-		return "", broker.E(broker.Forbidden, "Your groups were read more than 15 minutes ago. Sign in again, then send this form.", nil)
+		return broker.E(broker.Forbidden, "Your groups were read more than 15 minutes ago. Sign in again, then send this form.", nil)
 	}
 	ctx, form := c.Request().Context(), c.Request().PostForm
 	have, err := s.passkeys(ctx, v)
 	if err != nil {
-		return "", err
+		return err
 	}
 	p, count, once, err := s.keys.Proved(d, v.ID, v.session.ID, form.Get("state"), have, []byte(form.Get("assertion")))
 	if err != nil {
-		return "", broker.E(broker.Forbidden, "The passkey did not prove this answer to this request on these facts. Send the form again.", err)
+		return broker.E(broker.Forbidden, "The passkey did not prove this answer to this request on these facts. Send the form again.", err)
 	}
 	if err := s.b.Once(ctx, "passkey:"+once, v.now.Add(2*passkey.Lifetime)); err != nil {
-		return "", err
+		return err
 	}
 	switch err := s.cfg.Passkeys.UsePasskey(ctx, v.ID, p.Key, count, v.now); {
 	case errors.Is(err, people.ErrCounted), errors.Is(err, people.ErrNoPasskey):
-		return "", broker.E(broker.Forbidden, "The passkey counts backwards, or was removed: a copy of it may be in use. Remove it in the settings.", err)
+		return broker.E(broker.Forbidden, "The passkey counts backwards, or was removed: a copy of it may be in use. Remove it in the settings.", err)
 	case err != nil:
-		return "", broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
+		return broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
 	raw, err := json.Marshal(p)
-	return string(raw), err
+	out.Proof, out.Choice, out.Passkey = string(raw), d.Choice, hex.EncodeToString(p.Key)
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
+	"ebb/web/console/passkey"
 )
 
 type seenPage struct {
@@ -14,6 +15,8 @@ type seenPage struct {
 	Vote  broker.Vote
 	Said  string
 	Hash  string // in the record of the vote
+	Proof string // whether a passkey signed it: checked now, by what the record says
+	Holds bool   // it did
 	Same  bool   // this version of the console draws pages as that one did
 }
 
@@ -34,5 +37,38 @@ func (s *Console) seen(c echo.Context, v *visit) error {
 		return broker.E(broker.Internal, "What was kept cannot be read.", err)
 	}
 	page.Same = page.Shown.Version == s.version
+	if page.Proof, page.Holds, err = s.signed(c, vote); err != nil {
+		return err
+	}
 	return s.draw(c, http.StatusOK, v, "seen", frame{Title: "What " + vote.By + " saw", Nav: "/queue"}, page)
+}
+
+// signed says what is true now of what was kept of an answer, and of the signature in it.
+func (s *Console) signed(c echo.Context, vote broker.Vote) (says string, holds bool, err error) {
+	sig, err := s.b.Signature(c.Request().Context(), vote)
+	e := broker.AsError(err)
+	switch {
+	case e != nil && e.Kind == broker.Conflict:
+		return e.Public, false, nil
+	case err != nil:
+		return "", false, err
+	case sig == nil:
+		return "No passkey signed this answer: the session alone vouches for it.", true, nil
+	}
+	if err := passkey.Check(*sig); err != nil {
+		return "The signature that was kept does not hold: " + err.Error() + ".", false, nil
+	}
+	by := "passkey " + shortKey(sig.Passkey)
+	if sig.KeyHash == "" {
+		return "The signature holds, checked now: by " + by + ". The record does not say whose that is.", false, nil
+	}
+	return "The signature holds, checked now: by " + by + " of " + sig.By + ", registered " + sig.Registered.UTC().Format("2006-01-02 15:04 UTC") + ", for this answer to this request on these facts.", true, nil
+}
+
+// shortKey is the id of a passkey as far as people compare it.
+func shortKey(id string) string {
+	if len(id) > 16 {
+		return id[:16] + "…"
+	}
+	return id
 }

@@ -20,22 +20,22 @@ const (
 	groupsFor = 15 * time.Minute
 )
 
-// stepUp is what a person proves again to give this answer to this request on facts of
-// this digest. A no needs nothing: the safe way is the easy way.
-// What proves it is kept with the answer; "" = the session alone.
-func (s *Console) stepUp(c echo.Context, v *visit, r broker.Request, choice, digest string) (proof string, err error) {
+// stepUp is what a person proves again to give this answer to this request. A no needs
+// nothing: the safe way is the easy way. What proves it goes into the verdict; none = the
+// session alone.
+func (s *Console) stepUp(c echo.Context, v *visit, r broker.Request, choice string, out *broker.Verdict) error {
 	switch {
 	case choice == choiceDeny:
-		return "", nil
+		return nil
 	case c.Request().PostForm.Get("assertion") != "":
-		return s.proved(c, v, passkey.Decision{Request: r.ID, Choice: choice, Digest: digest})
+		return s.proved(c, v, passkey.Decision{Request: r.ID, Choice: choice, Digest: out.Digest}, out)
 	case s.fresh(v):
-		return "", nil
+		return nil
 	}
 	if s.prover(v) == nil {
-		return "", broker.E(broker.Forbidden, "To approve, you must have signed in within the last 10 minutes. Sign in again in another tab (with `ebb console` for a new link), then send this form again.", nil)
+		return broker.E(broker.Forbidden, "To approve, you must have signed in within the last 10 minutes. Sign in again in another tab (with `ebb console` for a new link), then send this form again.", nil)
 	}
-	return "", broker.E(broker.Forbidden, "To approve, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link above the forms, then send this form.", nil)
+	return broker.E(broker.Forbidden, "To approve, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link above the forms, then send this form.", nil)
 }
 
 // fresh reports whether the person signed in a short time ago, as strongly as a decision

@@ -3,13 +3,16 @@ package passkey
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"ebb/broker/audit"
 	"ebb/broker/people"
 )
 
@@ -18,9 +21,9 @@ type Decision struct{ Request, Choice, Digest string }
 
 func (d Decision) text() string { return strings.Join([]string{d.Request, d.Choice, d.Digest}, "|") }
 
-// challenge is what the passkey signs: whoever has request, choice, digest and salt
+// Challenge is what the passkey signs: whoever has request, choice, digest and salt
 // computes it again.
-func (d Decision) challenge(salt []byte) []byte {
+func (d Decision) Challenge(salt []byte) []byte {
 	sum := sha256.Sum256(append([]byte("ebb-decision-v1|"+d.text()+"|"), salt...))
 	return sum[:]
 }
@@ -42,7 +45,7 @@ func (k *Keys) Ask(d Decision, person, session string, have []people.Passkey) (o
 	if err != nil {
 		return nil, "", err
 	}
-	assertion, _, err := k.w.BeginLogin(user{person, "", have}, webauthn.WithChallenge(d.challenge(s.Salt)), webauthn.WithUserVerification(protocol.VerificationRequired))
+	assertion, _, err := k.w.BeginLogin(user{person, "", have}, webauthn.WithChallenge(d.Challenge(s.Salt)), webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
 		return nil, "", err
 	}
@@ -75,7 +78,7 @@ func (k *Keys) verify(d Decision, salt []byte, u user, response []byte) (*webaut
 		return nil, err
 	}
 	c, err := k.w.ValidateLogin(u, webauthn.SessionData{
-		Challenge: protocol.URLEncodedBase64(d.challenge(salt)).String(), RelyingPartyID: k.w.Config.RPID, UserID: u.WebAuthnID(), UserVerification: protocol.VerificationRequired,
+		Challenge: protocol.URLEncodedBase64(d.Challenge(salt)).String(), RelyingPartyID: k.w.Config.RPID, UserID: u.WebAuthnID(), UserVerification: protocol.VerificationRequired,
 	}, parsed)
 	switch {
 	case err != nil:
@@ -108,6 +111,36 @@ func (p Proof) Verify(d Decision) error {
 	return err
 }
 
+// Check judges what was kept of an answer by what the record says of it: that this passkey
+// signed this choice for this request on these facts. Where the record names no public key
+// it only shows that whoever has the one in the proof did.
+func Check(s audit.Signature) error {
+	p, err := ReadProof([]byte(s.Proof))
+	switch {
+	case err != nil:
+		return err
+	case hex.EncodeToString(p.Key) != s.Passkey:
+		return errors.New("the proof is of another passkey than the record names")
+	case s.KeyHash != "" && s.KeyHash != hashOf(p.PublicKey):
+		return errors.New("the proof is by another public key than the passkey was registered with")
+	}
+	return p.Verify(Decision{Request: s.RequestID, Choice: s.Choice, Digest: s.Digest})
+}
+
+// ReadProof reads a proof that was kept, strictly.
+func ReadProof(b []byte) (Proof, error) {
+	var p Proof
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return p, errors.New("the proof cannot be read")
+	}
+	if _, err := d.Token(); err != io.EOF || len(p.Key) == 0 || len(p.PublicKey) == 0 || len(p.Salt) != 32 {
+		return p, errors.New("the proof is not whole")
+	}
+	return p, nil
+}
+
 // withoutUser takes the user handle out, which names whom the passkey was made for and
 // is not signed.
 func withoutUser(assertion []byte) []byte {
@@ -120,4 +153,10 @@ func withoutUser(assertion []byte) []byte {
 	a["response"], _ = json.Marshal(r)
 	out, _ := json.Marshal(a)
 	return out
+}
+
+// hashOf names a public key as the record of its registration does.
+func hashOf(publicKey []byte) string {
+	sum := sha256.Sum256(publicKey)
+	return hex.EncodeToString(sum[:])
 }

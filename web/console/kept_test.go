@@ -1,0 +1,231 @@
+package console_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/web/console/passkey"
+)
+
+// keySet verifies checkpoints of this ebb.
+func (h *house) keySet() jose.KeySet {
+	h.t.Helper()
+	set, err := jose.ParseJWKS(h.Broker.JWKS())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return set
+}
+
+// approves answers a request with a passkey.
+func (a *authenticator) approves(b *browser, r broker.Request, choice string, fields url.Values) answer {
+	a.t.Helper()
+	c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {choice}, "digest": {r.Digest}}.Encode())
+	f := url.Values{"assertion": {a.get(c)}, "state": {state}}
+	for k, v := range fields {
+		f[k] = v
+	}
+	return b.choose(b.get("/requests/"+r.ID), r.ID, choice, f)
+}
+
+// TestKeptIsProvedLater: whoever has the export and ebb's public keys alone sees that this
+// person's passkey signed this answer, and that nothing of it was changed.
+func TestKeptIsProvedLater(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b, aud, a := h.as(brokertest.Approver), h.as(brokertest.Auditor), newAuthenticator(t)
+	a.register(b).is(t, http.StatusSeeOther)
+	signed := h.asked("orders:eu/1:write")
+	a.approves(b, signed, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}).is(t, http.StatusSeeOther)
+	unsigned := h.asked("orders:eu/2:write")
+	b.choose(b.get("/requests/"+unsigned.ID), unsigned.ID, "approve", url.Values{"target": {"eu/2"}}).is(t, http.StatusSeeOther)
+	if err := h.Broker.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	seen := aud.get("/requests/" + signed.ID + "/seen/" + brokertest.Approver)
+	seen.is(t, http.StatusOK, "The signature holds, checked now: by passkey", "of "+brokertest.Approver+", registered")
+	aud.get("/requests/"+unsigned.ID+"/seen/"+brokertest.Approver).is(t, http.StatusOK, "No passkey signed this answer")
+	// What the record says of it.
+	var e audit.Entry
+	for found, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.RequestVoted, RequestID: signed.ID}) {
+		if e = found; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, says := range []string{`"choice":"narrow"`, `"digest":"` + signed.Digest + `"`, `"passkey":"`, `"proof_sha256":"`, `"seen_sha256":"`} {
+		if !strings.Contains(string(e.Data), says) {
+			t.Errorf("the record of the answer lacks %s: %s", says, e.Data)
+		}
+	}
+	whole := aud.get("/audit.jsonl?kept=true")
+	whole.is(t, http.StatusOK)
+	r, err := audit.VerifyKept(strings.NewReader(whole.body), h.keySet(), passkey.Check)
+	if err != nil || !r.Whole() || r.Kept != 2 || r.Signed != 1 || r.Unkept != 0 || r.Unregistered != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if r, err := audit.VerifyKept(strings.NewReader(aud.get("/audit.jsonl").body), h.keySet(), passkey.Check); err != nil || r.Unkept != 2 || r.Kept != 0 {
+		t.Errorf("without: %+v, %v", r, err)
+	}
+	for _, who := range []string{brokertest.Runner, brokertest.Approver} {
+		if got := h.as(who).get("/audit.jsonl?kept=true"); got.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %d", who, got.StatusCode)
+		}
+	}
+	aud.get("/audit.csv?kept=true").is(t, http.StatusBadRequest)
+	h.proofsForged(t, whole.body)
+}
+
+// proofsForged: no other proof is taken for the one that was kept, though whoever forges it
+// writes the hashes anew.
+func (h *house) proofsForged(t *testing.T, export string) {
+	t.Helper()
+	var good audit.Signature
+	if _, err := audit.VerifyKept(strings.NewReader(export), h.keySet(), func(s audit.Signature) error { good = s; return nil }); err != nil || good.KeyHash == "" {
+		t.Fatal(good, err)
+	}
+	if err := passkey.Check(good); err != nil {
+		t.Fatal(err)
+	}
+	stranger := newAuthenticator(t)
+	for name, change := range map[string]func(*audit.Signature, *passkey.Proof){
+		"another answer":    func(s *audit.Signature, _ *passkey.Proof) { s.Choice = "approve" },
+		"other facts":       func(s *audit.Signature, _ *passkey.Proof) { s.Digest += "A" },
+		"another request":   func(s *audit.Signature, _ *passkey.Proof) { s.RequestID = "req_x" },
+		"another passkey":   func(s *audit.Signature, _ *passkey.Proof) { s.Passkey = "aa" },
+		"registered by key": func(s *audit.Signature, _ *passkey.Proof) { s.KeyHash = broker.SeenHash("another") },
+		"another salt":      func(_ *audit.Signature, p *passkey.Proof) { p.Salt = bytes.Repeat([]byte{1}, 32) },
+		"a short salt":      func(_ *audit.Signature, p *passkey.Proof) { p.Salt = p.Salt[:31] },
+		"another host":      func(_ *audit.Signature, p *passkey.Proof) { p.RPID = "evil.test" },
+		"another origin":    func(_ *audit.Signature, p *passkey.Proof) { p.Origin = "https://evil.test" },
+		"an address":        func(_ *audit.Signature, p *passkey.Proof) { p.Origin = "http://127.0.0.1" },
+		"no assertion":      func(_ *audit.Signature, p *passkey.Proof) { p.Assertion = json.RawMessage(`null`) },
+		"not verified": func(s *audit.Signature, p *passkey.Proof) {
+			p.Assertion = changed(t, p.Assertion, "authenticatorData", 32)
+		},
+		"a changed counter": func(_ *audit.Signature, p *passkey.Proof) {
+			p.Assertion = changed(t, p.Assertion, "authenticatorData", 36)
+		},
+		"a changed client": func(_ *audit.Signature, p *passkey.Proof) { p.Assertion = changed(t, p.Assertion, "clientDataJSON", 2) },
+		"a changed key hash": func(_ *audit.Signature, p *passkey.Proof) {
+			p.Assertion = changed(t, p.Assertion, "authenticatorData", 0)
+		},
+		"a changed signature": func(_ *audit.Signature, p *passkey.Proof) {
+			p.Assertion = changed(t, p.Assertion, "signature", 20)
+		},
+		"a stranger's key": func(s *audit.Signature, p *passkey.Proof) {
+			// Whoever has no key of the person's signs with one of their own, under its id.
+			stranger.id, s.KeyHash = p.Key, ""
+			d := passkey.Decision{Request: s.RequestID, Choice: s.Choice, Digest: s.Digest}
+			p.Assertion = json.RawMessage(stranger.get(b64(d.Challenge(p.Salt))))
+		},
+	} {
+		s := good
+		p, err := passkey.ReadProof([]byte(good.Proof))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&s, &p)
+		raw, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Proof = string(raw)
+		if err := passkey.Check(s); err == nil {
+			t.Errorf("%s: it holds", name)
+		}
+	}
+	for _, bad := range []string{"", "{}", "[]", "null", good.Proof + "{}", strings.Replace(good.Proof, `"key"`, `"more":1,"key"`, 1)} {
+		s := good
+		s.Proof = bad
+		if err := passkey.Check(s); err == nil {
+			t.Errorf("%.40q: it holds", bad)
+		}
+	}
+	// By another person's registration the whole export is refused.
+	stolen := strings.Replace(export, `"actor":"`+brokertest.Approver+`"`, `"actor":"`+brokertest.Second+`"`, 1)
+	if _, err := audit.VerifyKept(strings.NewReader(stolen), h.keySet(), passkey.Check); err == nil {
+		t.Error("a changed record passes")
+	}
+	if i := strings.Index(export, `{"kept"`); i < 0 {
+		t.Error("nothing kept")
+	} else if _, err := audit.VerifyKept(strings.NewReader(export[:i]+strings.Replace(export[i:], `eu/1`, `eu/9`, 1)), h.keySet(), passkey.Check); !isFault(err) {
+		t.Errorf("changed words of what was seen: %v", err)
+	}
+}
+
+func isFault(err error) bool { _, ok := errors.AsType[*audit.Fault](err); return ok }
+
+// changed flips one bit of a member of the response of an assertion.
+func changed(t *testing.T, assertion []byte, member string, at int) []byte {
+	t.Helper()
+	var a map[string]any
+	if err := json.Unmarshal(assertion, &a); err != nil {
+		t.Fatal(err)
+	}
+	r := a["response"].(map[string]any)
+	b, err := base64.RawURLEncoding.DecodeString(r[member].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[at] ^= 4
+	r[member] = b64(b)
+	out, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestKeptChangedInTheDatabase: a page of what somebody saw says so when the database has
+// something else by now than what the record was made of.
+func TestKeptChangedInTheDatabase(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b, aud, a := h.as(brokertest.Approver), h.as(brokertest.Auditor), newAuthenticator(t)
+	a.register(b).is(t, http.StatusSeeOther)
+	first := h.asked("orders:eu/1:write")
+	a.approves(b, first, "approve", url.Values{"target": {"eu/1"}}).is(t, http.StatusSeeOther)
+	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{first.ID}, Seen: true})
+	if err != nil || len(got) != 1 || len(got[0].Votes) != 1 {
+		t.Fatal(got, err)
+	}
+	vote := got[0].Votes[0]
+	for name, c := range map[string]struct {
+		seen, proof string
+		says        string
+	}{
+		"another page":      {vote.Seen + " ", vote.Proof, "what the person saw was changed"},
+		"no proof":          {vote.Seen, "", "what proves the answer was changed"},
+		"another's proof":   {vote.Seen, vote.Proof, "does not hold"},
+		"of another digest": {vote.Seen, vote.Proof, "does not hold"},
+	} {
+		r := h.asked("orders:eu/1:write")
+		v := vote
+		v.RequestID, v.Digest, v.At = r.ID, r.Digest, h.Clock.Now()
+		v.Seen, v.Proof = c.seen, c.proof
+		data := map[string]any{"approve": true, "digest": r.Digest, "choice": "approve", "passkey": hex.EncodeToString(a.id), "seen_sha256": broker.SeenHash(vote.Seen), "proof_sha256": broker.SeenHash(vote.Proof)}
+		raw, err := json.Marshal(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := audit.Entry{At: v.At, Kind: audit.RequestVoted, Actor: v.By, TaskID: r.TaskID, RequestID: r.ID, Data: raw}
+		yes, no := e, e
+		yes.Kind, yes.Data, no.Kind, no.Data = audit.RequestApproved, nil, audit.RequestDenied, nil
+		if _, err := h.Store.Vote(t.Context(), v, v.At.Add(time.Hour), e, yes, no); err != nil {
+			t.Fatal(name, err)
+		}
+		aud.get("/requests/"+r.ID+"/seen/"+brokertest.Approver).is(t, http.StatusOK, "Not proved.", c.says)
+	}
+}

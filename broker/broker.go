@@ -58,6 +58,7 @@ type Config struct {
 	Sealer          Sealer       // required when a provider is a third party
 	Instance        string       // 8 hex digits that name this installation at providers; "" = from Issuer
 	Safe            *safe.Safe   // of the operator's secrets; nil = none
+	Egress          bool         // a proxy asks Use: what is only injected may be asked for
 	Nonces          *dpop.Nonces // nil = no nonce mode
 	DPoPAlgs        []jose.Alg   // nil = ES256, EdDSA
 	Limits          Limits
@@ -77,6 +78,7 @@ type Broker struct {
 	budgets    *lru.LRU[string, budget]
 	limited    *lru.LRU[limitKey, time.Time] // when they may ask again
 	noted      *lru.LRU[string, time.Time]   // what noteSeldom wrote last
+	used       *lru.LRU[string, Lease]       // what Use was asked for
 	tombs      tombs
 	down       atomic.Bool // the ledger is not complete: fail closed
 	strangers  *rate.Limiter
@@ -133,6 +135,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		budgets:    lru.NewLRU[string, budget](16384, nil, time.Hour),
 		limited:    lru.NewLRU[limitKey, time.Time](4096, nil, time.Minute),
 		noted:      lru.NewLRU[string, time.Time](8192, nil, time.Minute),
+		used:       lru.NewLRU[string, Lease](8192, nil, time.Minute),
 		signed:     map[string]audit.Head{},
 		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},

@@ -48,7 +48,7 @@ func (b *Broker) frame(w want, d decided, now time.Time) (scopes.Set, time.Time,
 // mint records, then answers (I1). Own tokens have no third party, so intent and
 // lease are one write: a token that was signed but not recorded is known to nobody.
 func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
-	if err := deliverable(w.provider, d.deliver); err != nil {
+	if err := b.deliverable(w.provider, d.deliver); err != nil {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, err)
 	}
 	if b.upstreams[w.name] != nil {

@@ -114,7 +114,7 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 		}
 		return w, unavailable(err)
 	}
-	if err := deliverable(p, policy.DeliveryToken); err != nil {
+	if err := b.deliverable(p, policy.DeliveryToken); err != nil {
 		return w, err
 	}
 	if !a.live.Ceiling.Covers(r.Scopes) {
@@ -141,14 +141,24 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 
 // deliverable refuses what only an egress proxy could deliver: nobody is asked to
 // approve what cannot be handed out.
-func deliverable(p Provider, deliver string) error {
-	switch {
-	case p.Driver.Traits().InjectOnly:
+func (b *Broker) deliverable(p Provider, deliver string) error {
+	switch inject := p.Driver.Traits().InjectOnly; {
+	case inject && b.cfg.Egress:
+		return nil
+	case inject:
 		return E(Denied, "What this provider has is never handed out: it needs the egress proxy, which adds it to requests, and this broker runs none. Ask its operator.", nil)
 	case deliver != "" && deliver != policy.DeliveryToken:
 		return E(Denied, "Policy delivers this credential only through the egress proxy.", nil)
 	}
 	return nil
+}
+
+// delivery is how a credential of a provider gets to where it is used.
+func delivery(p Provider) string {
+	if p.Driver.Traits().InjectOnly {
+		return policy.DeliveryEgress
+	}
+	return policy.DeliveryToken
 }
 
 func (b *Broker) maxTTL(p Provider) time.Duration {
@@ -175,7 +185,7 @@ func (b *Broker) query(w want) policy.Query {
 			Age:   max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
 			Depth: len(w.live.Ancestors),
 		},
-		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: policy.DeliveryToken,
+		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: delivery(w.provider),
 		Revocability: string(w.promise().Class), Bound: w.promise().Bound,
 		Record: policy.Record{Denials: w.live.Denials, Violations: w.live.Violations},
 		Taint:  w.live.Taint,

@@ -54,6 +54,7 @@ type Config struct {
 	Limits    broker.Limits              // HighRiskQuorum: 0 = 1; what is counted against fatigue: 0 = 1000
 	Logger    *slog.Logger               // nil = silent
 	Issuer    string                     // "" = Issuer
+	Egress    bool                       // what is only injected may be asked for
 	Nonces    bool                       // nonce mode
 	Start     time.Time
 	Run       bool // run the janitor too
@@ -210,6 +211,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
 		Principals: e.principals(t), Keys: e.Ring, Limits: c.Limits, Now: e.Clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
+		Egress: c.Egress,
 	}
 	maps.Copy(cfg.Providers, c.Providers)
 	if c.Logger != nil {

@@ -1,13 +1,26 @@
-// Package egress is what stands between a sandbox and the rest of the world. It is
-// under construction: what is here are the parts that decide where a request may go and
-// what of it goes there.
+// Package egress is the way out of a sandbox. A tool in a box asks its proxy for a tunnel
+// (CONNECT), speaks TLS with it under a CA that only the box trusts, and puts a
+// placeholder where a credential belongs. The proxy reads the request so that nobody can
+// read it otherwise, asks the broker whether the placeholder's lease is the box's and
+// alive, adds the credential, and marks it in whatever comes back. What ends with a task
+// or a lease is cut, to its last connection.
 //
-//	reason.go   Denial: why something does not go out, in words of a fixed set
-//	address.go  what kind of place an address is
-//	dial.go     Dialer: connects by name, once resolved, wholly checked
-//	header.go   Clean: what of a request's headers leaves
-//	redact/     finds secrets in what comes back
+// It is under construction: no command opens a box yet, and what is injected are secrets
+// of providers that do nothing else (static).
+//
+//	proxy.go        Proxy: Serve takes the connections of one box, End cuts
+//	serve.go        tunnels: CONNECT, TLS, the servers on both sides of it
+//	request.go      one request: what leaves, and what a refusal says
+//	placeholder.go  where in a request a placeholder may stand
+//	header.go       Clean: what of a request's headers leaves
+//	send.go         the credential is added, the answer is read
+//	pool.go         connections to upstreams, none with two credentials
+//	cuts.go         what goes on, by what it lives by
+//	ca.go           the CA of one task
+//	dial.go         Dialer: connects by name, once resolved, wholly checked; address.go what kind of place an address is
+//	reason.go       Denial: why something does not go out, in words of a fixed set
+//	redact/         finds secrets in what comes back
 //
 // Where a request goes is read by package exact; whether a credential is for it says
-// its provider (provider.Injector).
+// its provider (provider.Injector); whether it lives, the broker (Use).
 package egress

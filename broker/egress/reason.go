@@ -8,12 +8,17 @@ import (
 
 // Reasons beside those of package exact.
 const (
-	NotAllowed  exact.Reason = "not_allowed"      // no credential of the caller is for this request
-	Metadata    exact.Reason = "metadata_address" // it leads to where a cloud hands out credentials
-	Private     exact.Reason = "private_address"  // it leads into a network that is not the internet
-	Self        exact.Reason = "self"             // it leads to ebb, or to the machine that ebb runs on
-	Unresolved  exact.Reason = "unresolved"       // its name leads nowhere
-	Unreachable exact.Reason = "upstream_unreachable"
+	NotAllowed   exact.Reason = "not_allowed"      // no credential of the caller is for this request
+	Metadata     exact.Reason = "metadata_address" // it leads to where a cloud hands out credentials
+	Private      exact.Reason = "private_address"  // it leads into a network that is not the internet
+	Self         exact.Reason = "self"             // it leads to ebb, or to the machine that ebb runs on
+	Unresolved   exact.Reason = "unresolved"       // its name leads nowhere
+	Unreachable  exact.Reason = "upstream_unreachable"
+	NotTunnelled exact.Reason = "not_tunnelled" // it is not inside of CONNECT and TLS
+	Misdirected  exact.Reason = "misdirected"   // it is for another host than its tunnel
+	NoCredential exact.Reason = "no_credential" // its placeholder is none of the caller's, or over
+	BadAnswer    exact.Reason = "bad_answer"    // what came back cannot be read for secrets
+	Doubt        exact.Reason = "unavailable"   // nobody can say whether it may: later, perhaps
 )
 
 // Denial is why a request does not go out. Only the Reason goes back to the sandbox;

@@ -1,0 +1,208 @@
+package egress_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/egress"
+	"ebb/broker/provider"
+	"ebb/broker/provider/static"
+	"ebb/broker/safe"
+	"ebb/broker/sqlstore"
+	"ebb/scopes"
+)
+
+// canary is what no box, log or answer may hold.
+const canary = "sk_canary_0123456789abcdef"
+
+// bed is a broker with one provider that only injects, an upstream, and a proxy between.
+type bed struct {
+	*brokertest.Env
+	proxy    *egress.Proxy
+	upstream *httptest.Server
+	host     string // name and port of the upstream
+	names    *names
+	log      *lockedLog
+
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+// lockedLog is what was logged.
+type lockedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// newBed starts all; handle is the upstream.
+func newBed(t *testing.T, handle http.HandlerFunc) *bed {
+	t.Helper()
+	b := &bed{log: &lockedLog{}}
+	b.upstream = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.mu.Lock()
+		b.seen = append(b.seen, r.Clone(context.Background()))
+		b.mu.Unlock()
+		handle(w, r)
+	}))
+	b.upstream.EnableHTTP2 = true
+	b.upstream.StartTLS() // its certificate names example.com and *.example.com
+	t.Cleanup(b.upstream.Close)
+	at, err := netip.ParseAddrPort(b.upstream.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.host = "api.example.com:" + strconv.Itoa(int(at.Port()))
+	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "safe.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	secrets := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
+	if err := secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
+		t.Fatal(err)
+	}
+	driver, err := static.New("stripe", static.Config{
+		Secret: "stripe", Hosts: []string{b.host}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
+		Grants: map[string]map[string]static.Rule{"charges": {
+			"read":  {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
+			"write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
+		}},
+	}, secrets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Env = brokertest.New(t, brokertest.Config{
+		Egress: true, RealTime: true, Policies: map[string][]byte{"p.cedar": []byte(`@id("all") @why("all") permit (principal, action, resource) when { context.delivery == "egress" };`)},
+		Providers: map[string]broker.Provider{"stripe": {Driver: driver, Kind: "static", Resource: "https://api.example.com/"}},
+	})
+	pool := x509.NewCertPool()
+	pool.AddCert(b.upstream.Certificate())
+	b.names = &names{answers: map[string][][]string{"api.example.com.": {{"127.0.0.1"}}, "www.example.com.": {{"127.0.0.1"}}}}
+	b.proxy, err = egress.New(egress.Config{
+		Leases: b.Broker, Roots: pool, Logger: slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Dialer: &egress.Dialer{Resolver: b.names, Private: map[string][]netip.Prefix{"api.example.com": {netip.MustParsePrefix("127.0.0.1/32")}, "www.example.com": {netip.MustParsePrefix("127.0.0.1/32")}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if strings.Contains(b.log.String(), "canary") {
+			t.Error("the log holds the secret")
+		}
+	})
+	return b
+}
+
+// arrived are the requests that the upstream has seen.
+func (b *bed) arrived() []*http.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]*http.Request(nil), b.seen...)
+}
+
+// box is a task with a way out.
+type box struct {
+	b      *bed
+	s      *brokertest.Sandbox
+	ca     *egress.CA
+	socket string
+	ended  chan error
+}
+
+func (b *bed) box(t *testing.T) *box {
+	t.Helper()
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("stripe:**:*")
+	x := &box{b: b, s: b.Open(t, spec), socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
+	var err error
+	if x.ca, err = egress.NewCA(x.s.Task.ID, time.Now().Add(time.Hour), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", x.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { x.ended <- b.proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID}, x.ca) }()
+	t.Cleanup(cancel)
+	return x
+}
+
+// placeholder asks for a credential.
+func (x *box) placeholder(t *testing.T, scope string) string {
+	t.Helper()
+	tok, err := x.s.Ask(t, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(tok.Token.Reveal(), egress.Prefix) {
+		t.Fatalf("handed out %q", tok.Token.Reveal())
+	}
+	return tok.Token.Reveal()
+}
+
+func (x *box) dial() (net.Conn, error) { return net.Dial("unix", x.socket) }
+
+// client is a client in the box.
+func (x *box) client(t *testing.T, h2 bool) *http.Client {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(x.ca.PEM())
+	tr := &http.Transport{
+		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: "out.invalid"}),
+		DialContext:     func(context.Context, string, string) (net.Conn, error) { return x.dial() },
+		TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: h2, DisableCompression: true,
+	}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// send does one request with headers given as pairs, and returns status and body.
+func send(t *testing.T, c *http.Client, method, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := c.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return res, string(text)
+}

@@ -1,0 +1,110 @@
+package egress
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// maxLeaves is how many names one task's certificates are kept for.
+const maxLeaves = 256
+
+// CA is the certificate authority of one task. Its keys are in this process's memory
+// and nowhere else, its certificate is trusted in the task's box alone, and both are
+// worthless after the task.
+type CA struct {
+	cert     *x509.Certificate
+	key      *ecdsa.PrivateKey
+	leafKey  *ecdsa.PrivateKey // of every leaf: a key says nothing of a name
+	notAfter time.Time
+	now      func() time.Time
+
+	mu     sync.Mutex
+	leaves *simplelru.LRU[string, *tls.Certificate]
+}
+
+// NewCA makes the CA of a task until its deadline; taskID is what people see who look
+// at a certificate. names, if there are any, are all that it can certify (RFC 5280
+// section 4.2.1.10). now may be nil.
+func NewCA(taskID string, notAfter time.Time, names []string, now func() time.Time) (*CA, error) {
+	if now == nil {
+		now = time.Now
+	}
+	c := &CA{notAfter: notAfter, now: now}
+	var err1, err2, err3 error
+	c.key, err1 = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	c.leafKey, err2 = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	c.leaves, err3 = simplelru.NewLRU[string, *tls.Certificate](maxLeaves, nil)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "ebb egress of " + taskID, Organization: []string{"ebb"}},
+		NotBefore: now().Add(-clockSkew), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign, PermittedDNSDomains: names, PermittedDNSDomainsCritical: len(names) > 0,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, c.key.Public(), c.key)
+	if err != nil {
+		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+	}
+	if c.cert, err = x509.ParseCertificate(der); err != nil {
+		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+	}
+	return c, nil
+}
+
+// clockSkew is how far the clock of a box, which is this machine's or a microVM's, is off.
+const clockSkew = 5 * time.Minute
+
+// PEM is the certificate of the CA, which is no secret.
+func (c *CA) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw})
+}
+
+// Leaf is a certificate for exactly one name: a client that reuses connections by what
+// a certificate covers (RFC 9113 section 9.1.1) does so for no other.
+func (c *CA) Leaf(name string) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l, known := c.leaves.Get(name); known {
+		return l, nil
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial, DNSNames: []string{name}, NotBefore: c.cert.NotBefore, NotAfter: c.notAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, c.cert, c.leafKey.Public(), c.key)
+	if err != nil {
+		return nil, fmt.Errorf("egress: a certificate: %w", err)
+	}
+	l := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: c.leafKey}
+	c.leaves.Add(name, l)
+	return l, nil
+}
+
+func newSerial() (*big.Int, error) {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("egress: a serial number: %w", err)
+	}
+	return n.Add(n, big.NewInt(1)), nil
+}

@@ -1,0 +1,122 @@
+package egress
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"ebb/broker"
+)
+
+// Leases says whether a caller may use a credential now; *broker.Broker does.
+type Leases interface {
+	Use(ctx context.Context, c broker.Caller, leaseID string) (broker.Usable, error)
+}
+
+// Config is what New needs.
+type Config struct {
+	Leases Leases  // required
+	Dialer *Dialer // required
+	// Roots verify upstreams; nil = those of this machine.
+	Roots  *x509.CertPool
+	Logger *slog.Logger     // nil = discard
+	Now    func() time.Time // nil = time.Now
+	// Connections are how many one box has at one time; 0 = 64.
+	Connections int
+}
+
+// Proxy is the way out of boxes. It is safe for concurrent use.
+type Proxy struct {
+	cfg   Config
+	cuts  cuts
+	pools pools
+}
+
+// Causes of a cut.
+var (
+	ErrOver = errors.New("egress: the task or the credential is over")
+	ErrBox  = errors.New("egress: the box is gone")
+)
+
+// New makes a Proxy.
+func New(c Config) (*Proxy, error) {
+	if c.Leases == nil || c.Dialer == nil {
+		return nil, errors.New("egress: Leases and Dialer are required")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Connections <= 0 {
+		c.Connections = 64
+	}
+	return &Proxy{cfg: c, pools: pools{of: map[poolKey]*pool{}}}, nil
+}
+
+// End cuts whatever goes on by a task or a lease, to its last connection, and says how
+// many requests and tunnels that were. Nothing of it goes on when End returns but what
+// the kernel has in its buffers.
+func (p *Proxy) End(id string) int {
+	n := p.cuts.cut(id, ErrOver)
+	p.pools.drop(id)
+	return n
+}
+
+// Serve takes the connections of one box, all of which are of one caller, until ctx is
+// done, the listener fails, or End is called for its task. It closes the listener.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
+	ctx, done := p.cuts.begin(ctx, who.TaskID)
+	defer done()
+	b := &box{p: p, who: who, ca: ca, slots: make(chan struct{}, p.cfg.Connections), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
+	stop := context.AfterFunc(ctx, func() { b.close(l) })
+	defer stop()
+	return b.serve(ctx, l)
+}
+
+// box is one box while it is served.
+type box struct {
+	p       *Proxy
+	who     broker.Caller
+	ca      *CA
+	slots   chan struct{}
+	tunnels chan net.Conn // decrypted ones, on their way to the inner server
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]bool
+}
+
+// keep registers a connection so that close reaches it; false: too late, it is closed.
+func (b *box) keep(c net.Conn) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		_ = c.Close()
+		return false
+	}
+	b.open[c] = true
+	return true
+}
+
+func (b *box) forget(c net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, c)
+}
+
+// close ends all connections of the box at once: nothing is flushed, no farewell sent.
+func (b *box) close(l net.Listener) {
+	_ = l.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for c := range b.open {
+		_ = c.Close()
+	}
+}

@@ -1,0 +1,124 @@
+package egress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httputil"
+
+	"ebb/broker"
+	"ebb/broker/exact"
+)
+
+// request is one request inside of a tunnel. Whatever is not exactly for the tunnel's
+// host, and one that a credential of the caller is for, does not leave.
+func (b *box) request(w http.ResponseWriter, r *http.Request) {
+	tun, is := r.Context().Value(tunnelKey{}).(*tunnel)
+	if !is {
+		b.refuse(w, r, deny(NotTunnelled, nil))
+		return
+	}
+	leaseID, err := b.read(r, tun.host)
+	if err != nil {
+		b.refuse(w, r, err)
+		return
+	}
+	ctx, done := b.p.cuts.begin(r.Context(), b.who.TaskID, leaseID)
+	defer done()
+	out := &sending{b: b, ctx: ctx, leaseID: leaseID, host: tun.host}
+	(&httputil.ReverseProxy{
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.Host = "https", out.authority(), out.authority()
+			// What was checked is what is sent, byte for byte.
+			pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+			pr.Out.Header.Set("Accept-Encoding", "identity")
+		},
+		Transport: out, FlushInterval: -1, ModifyResponse: out.answer,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { b.refuse(w, r, err) },
+		ErrorLog:     b.server(ctx, nil).ErrorLog,
+	}).ServeHTTP(w, r.WithContext(ctx))
+}
+
+// read looks at all of a request but its body, takes out of it what does not leave, and
+// returns the lease that it names.
+func (b *box) read(r *http.Request, h exact.Host) (leaseID string, err error) {
+	if err := exact.Method(r.Method); err != nil {
+		return "", err
+	}
+	said, err := exact.ParseHost(r.Host, 443)
+	if err != nil || said != h || r.URL.Host != "" || r.URL.Scheme != "" || r.URL.User != nil || r.URL.Opaque != "" {
+		return "", deny(Misdirected, nil)
+	}
+	if _, err := exact.Path(r.URL.EscapedPath(), exact.PathForm{Slash: true, Text: true}); err != nil {
+		return "", err
+	}
+	query, err := exact.Query(r.URL.RawQuery)
+	if err != nil {
+		return "", err
+	}
+	whole := r.URL.EscapedPath()
+	if r.URL.RawQuery != "" || r.URL.ForceQuery {
+		whole += "?" + r.URL.RawQuery
+	}
+	if whole != r.RequestURI {
+		return "", deny(exact.AmbiguousPath, nil)
+	}
+	if leaseID, err = placeholderOf(r, query); err != nil {
+		return "", err
+	}
+	return leaseID, Clean(r.Header)
+}
+
+// refusal is all that a sandbox learns of why.
+type refusal struct {
+	Error  string       `json:"error"`
+	Reason exact.Reason `json:"reason"`
+}
+
+// statuses of reasons; all others are 403.
+var statuses = map[exact.Reason]int{
+	exact.BadHost: http.StatusBadRequest, exact.BadPort: http.StatusBadRequest, exact.AmbiguousPath: http.StatusBadRequest, exact.AmbiguousQuery: http.StatusBadRequest,
+	exact.BadMethod: http.StatusBadRequest, exact.BadHeader: http.StatusBadRequest, NoPlaceholder: http.StatusUnauthorized, NoCredential: http.StatusUnauthorized,
+	Misdirected: http.StatusMisdirectedRequest, Unreachable: http.StatusBadGateway, Unresolved: http.StatusBadGateway, BadAnswer: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
+}
+
+// refuse answers what does not leave, and closes an HTTP/1 connection: what comes behind
+// may be a part of what was refused.
+func (b *box) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, ErrOver) || errors.Is(err, ErrBox) || r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // cut: nobody is told anything
+	}
+	reason := reasonOf(err)
+	status, known := statuses[reason]
+	if !known {
+		status = http.StatusForbidden
+	}
+	b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", exact.Method(r.Method) == nil, "error", err)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Connection", "close")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(refusal{Error: "egress_denied", Reason: reason})
+}
+
+func reasonOf(err error) exact.Reason {
+	var d *Denial
+	var e *exact.Error
+	switch {
+	case errors.As(err, &d):
+		return d.Reason
+	case errors.As(err, &e):
+		return e.Reason
+	case broker.AsError(err).Kind == broker.Unavailable:
+		return Doubt
+	case isBroker(err):
+		return NoCredential
+	}
+	return Unreachable
+}
+
+func isBroker(err error) bool {
+	var e *broker.Error
+	return errors.As(err, &e)
+}

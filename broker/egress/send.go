@@ -1,0 +1,169 @@
+package egress
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"ebb/broker/egress/redact"
+	"ebb/broker/exact"
+	"ebb/broker/provider"
+)
+
+// sending is one request on its way out and its answer on the way back. It is used once.
+type sending struct {
+	b       *box
+	ctx     context.Context // ends with the task and the lease
+	leaseID string
+	host    exact.Host
+
+	redactor *redact.Redactor // of what was added
+	echoes   atomic.Int64     // secrets that came back
+}
+
+// authority is what Host says: without the port that https has.
+func (s *sending) authority() string {
+	if s.host.Port == 443 {
+		return s.host.Name
+	}
+	return s.host.String()
+}
+
+// RoundTrip implements http.RoundTripper. The credential is asked for when everything
+// else is done, and is in a copy of the request that nothing but the transport sees. If
+// its lease ends from here on, the context of the request does, too.
+func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
+	use, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID)
+	if err != nil {
+		return nil, err
+	}
+	// Not the context of r: by that, interim answers would go back unread.
+	out := r.Clone(s.ctx)
+	dropPlaceholder(out)
+	before := out.Clone(out.Context())
+	switch err := use.Injector.Inject(out.Context(), out, use.Target); {
+	case errors.Is(err, provider.ErrElsewhere):
+		return nil, deny(NotAllowed, err)
+	case err != nil:
+		return nil, deny(Doubt, err)
+	}
+	if s.redactor, err = redactorOf(before, out); err != nil {
+		return nil, deny(Doubt, err)
+	}
+	return s.b.p.pool(use.Target, s.host).RoundTrip(out)
+}
+
+// dropPlaceholder removes it from the query, the one place that Clean leaves.
+func dropPlaceholder(r *http.Request) {
+	if !strings.Contains(strings.ToLower(r.URL.RawQuery), Prefix) {
+		return
+	}
+	r.URL.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(r.URL.RawQuery, "&"), holds), "&")
+}
+
+// redactorOf looks for what an injector added: values of headers, in Basic its two
+// parts, and values of parameters.
+func redactorOf(before, after *http.Request) (*redact.Redactor, error) {
+	var secrets []string
+	add := func(s string) {
+		if len(s) >= redact.MinSecret {
+			secrets = append(secrets, s)
+		}
+	}
+	for name, values := range after.Header {
+		for _, v := range values {
+			if slices.Contains(before.Header[name], v) {
+				continue
+			}
+			scheme, rest, two := strings.Cut(v, " ")
+			if !two {
+				add(v)
+				continue
+			}
+			add(rest)
+			if raw, err := base64.StdEncoding.DecodeString(rest); err == nil && strings.EqualFold(scheme, "Basic") {
+				user, password, _ := strings.Cut(string(raw), ":")
+				add(user)
+				add(password)
+			}
+		}
+	}
+	had, err1 := url.ParseQuery(before.URL.RawQuery)
+	has, err2 := url.ParseQuery(after.URL.RawQuery)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	for name, values := range has {
+		for _, v := range values {
+			if !slices.Contains(had[name], v) {
+				add(v)
+			}
+		}
+	}
+	return redact.New(secrets...)
+}
+
+// answer is what comes back, before anything of it goes to the box.
+func (s *sending) answer(r *http.Response) error {
+	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
+		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))
+	}
+	for _, name := range []string{"Set-Cookie", "Alt-Svc", "Www-Authenticate-Info", "Proxy-Authenticate", "Authentication-Info", "Clear-Site-Data"} {
+		r.Header.Del(name)
+	}
+	s.clean(r.Header)
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	// A mark is shorter or longer than what it stands for: where it ends is said as it goes.
+	if r.Request == nil || r.Request.Method != http.MethodHead {
+		r.ContentLength = -1
+		r.Header.Del("Content-Length")
+	}
+	for _, name := range []string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Accept-Ranges"} {
+		r.Header.Del(name)
+	}
+	r.Body = &answerBody{ReadCloser: s.redactor.Reader(r.Body, func(n int) { s.echoes.Add(int64(n)) }), s: s, r: r}
+	return nil
+}
+
+func identity(codings []string) bool {
+	return !slices.ContainsFunc(codings, func(c string) bool { return c != "" && !strings.EqualFold(c, "identity") })
+}
+
+// clean marks secrets in the names and values of headers.
+func (s *sending) clean(h http.Header) {
+	for name, values := range h {
+		for i, v := range values {
+			text, n := s.redactor.Text(v)
+			values[i] = text
+			s.echoes.Add(int64(n))
+		}
+		if _, n := s.redactor.Text(name); n > 0 {
+			delete(h, name)
+			s.echoes.Add(int64(n))
+		}
+	}
+}
+
+// answerBody is a body whose trailers are read as its headers were.
+type answerBody struct {
+	io.ReadCloser
+	s *sending
+	r *http.Response
+}
+
+// Read implements io.Reader.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.s.clean(b.r.Trailer)
+	}
+	return n, err
+}

@@ -1,0 +1,195 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"ebb/broker/exact"
+)
+
+// Bounds of a connection from a box.
+const (
+	helloTime  = 5 * time.Second  // until a tunnel is TLS
+	headerTime = 10 * time.Second // until a request's headers are there
+	idleTime   = 2 * time.Minute
+	maxHeader  = 64 << 10
+	maxStreams = 64
+)
+
+// serve runs the two servers of a box: the outer one takes CONNECT, the inner one the
+// requests inside of tunnels.
+func (b *box) serve(ctx context.Context, l net.Listener) error {
+	outer := b.server(ctx, http.HandlerFunc(b.connect))
+	inner := b.server(ctx, http.HandlerFunc(b.request))
+	inner.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if t, is := c.(*tls.Conn); is {
+			if tun, is := t.NetConn().(*tunnel); is {
+				return context.WithValue(ctx, tunnelKey{}, tun)
+			}
+		}
+		return ctx
+	}
+	inner.Protocols = new(http.Protocols)
+	inner.Protocols.SetHTTP1(true)
+	inner.Protocols.SetHTTP2(true)
+	inner.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: 64 << 10}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = inner.Serve(&tunnels{b: b, ctx: ctx}) })
+	err := outer.Serve(&counted{Listener: l, b: b})
+	b.close(l)
+	_ = inner.Close()
+	_ = outer.Close()
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true,
+		ErrorLog: slog.NewLogLogger(b.p.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// connect answers CONNECT (RFC 9110 section 9.3.6), and nothing else: what is not in a
+// tunnel would be in the clear behind ebb.
+func (b *box) connect(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		b.refuse(w, r, deny(NotTunnelled, nil))
+		return
+	}
+	h, err := exact.ParseHost(r.RequestURI, 0)
+	switch {
+	case err != nil:
+		b.refuse(w, r, err)
+		return
+	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:
+		b.refuse(w, r, deny(exact.BadHeader, errors.New("CONNECT with a body")))
+		return
+	}
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		b.refuse(w, r, deny(Unreachable, err))
+		return
+	}
+	if !b.keep(conn) {
+		return
+	}
+	early, err := rw.Reader.Peek(rw.Reader.Buffered())
+	if err == nil {
+		_, err = conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n"))
+	}
+	if err != nil {
+		b.forget(conn)
+		_ = conn.Close()
+		return
+	}
+	t := &tunnel{Conn: conn, host: h, early: append([]byte(nil), early...), b: b}
+	tlsConn := tls.Server(t, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			// No name is an older client; another name is somebody who means another host.
+			if hello.ServerName != "" && hello.ServerName != h.Name {
+				return nil, deny(Misdirected, nil)
+			}
+			return b.ca.Leaf(h.Name)
+		},
+	})
+	ctx, cancel := context.WithTimeout(r.Context(), helloTime)
+	defer cancel()
+	if err := tlsConn.HandshakeContext(ctx); err != nil {
+		b.p.cfg.Logger.DebugContext(r.Context(), "a tunnel is no TLS for its host", "task_id", b.who.TaskID, "host", h.String(), "error", err)
+		_ = t.Close()
+		return
+	}
+	select {
+	case b.tunnels <- tlsConn:
+	case <-r.Context().Done():
+		_ = t.Close()
+	}
+}
+
+// tunnel is a connection behind CONNECT.
+type tunnel struct {
+	net.Conn
+	host  exact.Host
+	early []byte // read with the request already
+	b     *box
+}
+
+type tunnelKey struct{}
+
+// Read implements net.Conn.
+func (t *tunnel) Read(p []byte) (int, error) {
+	if len(t.early) > 0 {
+		n := copy(p, t.early)
+		t.early = t.early[n:]
+		return n, nil
+	}
+	return t.Conn.Read(p)
+}
+
+// Close implements net.Conn.
+func (t *tunnel) Close() error {
+	t.b.forget(t.Conn)
+	return t.Conn.Close()
+}
+
+// tunnels is the listener of the inner server.
+type tunnels struct {
+	b   *box
+	ctx context.Context
+}
+
+// Accept implements net.Listener.
+func (l *tunnels) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.b.tunnels:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *tunnels) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (l *tunnels) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "tunnels"} }
+
+// counted takes no more connections than a box may have: those beyond wait.
+type counted struct {
+	net.Listener
+	b *box
+}
+
+// Accept implements net.Listener.
+func (l *counted) Accept() (net.Conn, error) {
+	l.b.slots <- struct{}{}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.b.slots
+		return nil, err
+	}
+	return &slot{Conn: c, give: sync.OnceFunc(func() { <-l.b.slots })}, nil
+}
+
+type slot struct {
+	net.Conn
+	give func()
+}
+
+// Close implements net.Conn.
+func (s *slot) Close() error {
+	s.give()
+	return s.Conn.Close()
+}

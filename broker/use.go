@@ -1,0 +1,94 @@
+package broker
+
+import (
+	"context"
+	"errors"
+
+	"ebb/broker/provider"
+)
+
+// Caller is who sends a request through egress, as the socket says by which it came.
+type Caller struct {
+	TaskID string
+	Tool   string // "" = any of the task's
+}
+
+// Usable is a credential that egress may add to the request at hand, and to no other:
+// what is alive now may be dead in a moment.
+type Usable struct {
+	Target   provider.Target
+	Injector provider.Injector
+}
+
+// errNoUse is why nobody may use it; the caller is told one thing for all of them.
+var (
+	errNotTheirs = errors.New("the lease is not the caller's")
+	errNotLive   = errors.New("the lease is over")
+	errInHand    = errors.New("the credential of the lease is in the sandbox's hand")
+)
+
+// Use says whether a caller may use a credential through egress now (I2): it is the
+// caller's, alive, and one that never leaves ebb but in a request that egress sends.
+// Whatever is wrong with it, the caller learns nothing but that. In doubt it is an
+// error of kind Unavailable.
+func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, error) {
+	l, err := b.usedLease(ctx, leaseID)
+	if err != nil {
+		return Usable{}, err
+	}
+	if l.TaskID != c.TaskID || l.Tool != "" && c.Tool != "" && l.Tool != c.Tool {
+		return Usable{}, noUse(errNotTheirs)
+	}
+	p, known := b.cfg.Providers[l.Provider]
+	if !known {
+		return Usable{}, noUse(errNotLive)
+	}
+	injector, is := p.Driver.(provider.Injector)
+	if !is || !p.Driver.Traits().InjectOnly {
+		return Usable{}, noUse(errInHand)
+	}
+	now := b.now()
+	if l.State != LeaseLive || !now.Before(l.ExpiresAt) {
+		return Usable{}, noUse(errNotLive)
+	}
+	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: l.TaskID})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Usable{}, noUse(errNotLive)
+	case err != nil:
+		return Usable{}, unavailable(err)
+	case live.State != TaskOpen || b.over(live): // a paused task uses nothing
+		return Usable{}, noUse(ErrTaskPaused)
+	}
+	if alive, err := b.alive(ctx, l.TaskID, l.ID); err != nil {
+		return Usable{}, unavailable(err)
+	} else if !alive {
+		return Usable{}, noUse(errNotLive)
+	}
+	return Usable{Injector: injector, Target: provider.Target{
+		LeaseID: l.ID, Instance: b.instance, TaskID: l.TaskID, Scopes: l.Scopes, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, DiesAt: l.ExpiresAt, Now: now,
+	}}, nil
+}
+
+func noUse(cause error) error {
+	return E(Denied, "There is no such credential here, or it is over. Ask for one.", cause)
+}
+
+// usedLease is a lease from the record. What changes of one is asked of the ledger.
+func (b *Broker) usedLease(ctx context.Context, id string) (Lease, error) {
+	if !validID(leasePrefix, id) {
+		return Lease{}, noUse(ErrNotFound)
+	}
+	if l, known := b.used.Get(id); known {
+		return l, nil
+	}
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{id}, Now: b.now(), Page: Page{Limit: 1}})
+	if err != nil {
+		return Lease{}, unavailable(err)
+	}
+	if len(ls) == 0 {
+		return Lease{}, noUse(ErrNotFound)
+	}
+	b.used.Add(id, ls[0])
+	return ls[0], nil
+}

@@ -35,6 +35,11 @@ type RefusedError struct {
 // Refused makes a RefusedError.
 func Refused(public string, cause error) error { return &RefusedError{Public: public, Cause: cause} }
 
+// Inexact refuses scopes that the driver cannot express exactly.
+func Inexact(cause error) error {
+	return Refused("The provider cannot express a scope exactly. Ask for one it documents.", cause)
+}
+
 // Error implements error.
 func (e *RefusedError) Error() string {
 	if e.Cause == nil {

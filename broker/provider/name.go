@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -26,6 +27,24 @@ func Name(instance, leaseID string) string {
 		return ""
 	}
 	return n
+}
+
+// Name is Name of the grant's lease. It refuses a grant without a lifetime, or without
+// what a name is made of: what is made for it could not be found again.
+func (g Grant) Name() (string, error) {
+	n := Name(g.Instance, g.LeaseID)
+	if n == "" || !g.ExpiresAt.After(g.IssuedAt) {
+		return "", Refused("The grant is incomplete.", errors.New("no lease, no instance or no lifetime"))
+	}
+	return n, nil
+}
+
+// SavedName is Name for drivers that save a handle: a grant without Save is refused, too.
+func (g Grant) SavedName() (string, error) {
+	if g.Save == nil {
+		return "", Refused("The grant is incomplete.", errors.New("nothing saves a handle"))
+	}
+	return g.Name()
 }
 
 // LeaseOf is the inverse of Name. ok is false for names of others.

@@ -69,10 +69,10 @@ func (d *Driver) Check(s scopes.Set) error {
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	p, err := d.plan(g.Scopes)
 	if err != nil {
-		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+		return provider.Credential{}, provider.Inexact(err)
 	}
-	if provider.Name(g.Instance, g.LeaseID) == "" || !g.ExpiresAt.After(g.IssuedAt) {
-		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("gcp: no lease, no instance or no lifetime"))
+	if _, err := g.Name(); err != nil {
+		return provider.Credential{}, err
 	}
 	life := min(g.ExpiresAt.Sub(d.now()), d.maxLife)
 	if life > 10*onTheWay {

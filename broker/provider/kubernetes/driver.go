@@ -93,11 +93,11 @@ func (h handle) secret() (provider.Secret, error) {
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	acc, err := d.cfg.Grants.One(g.Scopes)
 	if err != nil {
-		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+		return provider.Credential{}, provider.Inexact(err)
 	}
-	name := provider.Name(g.Instance, g.LeaseID)
-	if name == "" || !g.ExpiresAt.After(g.IssuedAt) || g.Save == nil {
-		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("kubernetes: no lease, no instance, no lifetime or nothing that saves"))
+	name, err := g.SavedName()
+	if err != nil {
+		return provider.Credential{}, err
 	}
 	hs, err := handle{Namespace: acc.Namespace}.secret()
 	if err != nil {

@@ -120,7 +120,7 @@ func (d *Driver) grant(s scopes.Set) (g Grant, asked []string, err error) {
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	grant, asked, err := d.grant(g.Scopes)
 	if err != nil {
-		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+		return provider.Credential{}, provider.Inexact(err)
 	}
 	if g.LeaseID == "" || !g.ExpiresAt.After(g.IssuedAt) {
 		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("oauth: no lease or no lifetime"))

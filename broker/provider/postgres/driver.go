@@ -118,11 +118,11 @@ type document struct {
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	database, groups, err := d.groups(g.Scopes)
 	if err != nil {
-		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+		return provider.Credential{}, provider.Inexact(err)
 	}
-	name := provider.Name(g.Instance, g.LeaseID)
-	if name == "" || !g.ExpiresAt.After(g.IssuedAt) {
-		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("postgres: no lease, no instance or no lifetime"))
+	name, err := g.Name()
+	if err != nil {
+		return provider.Credential{}, err
 	}
 	password := newPassword()
 	secret, err := verifier(password)

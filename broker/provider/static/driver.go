@@ -94,7 +94,7 @@ func (d *Driver) fit(ctx context.Context) (provider.Secret, error) {
 // Mint makes a placeholder; never the secret, which must be there all the same.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	if err := d.Check(g.Scopes); err != nil {
-		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+		return provider.Credential{}, provider.Inexact(err)
 	}
 	if g.LeaseID == "" || !g.ExpiresAt.After(g.IssuedAt) {
 		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("static: no lease, or no lifetime"))

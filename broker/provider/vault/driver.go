@@ -92,13 +92,13 @@ func (h handle) secret() (provider.Secret, error) {
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	p, err := d.cfg.Grants.One(g.Scopes)
 	if err != nil {
-		return provider.Credential{}, provider.Refused("The provider cannot express a scope exactly. Ask for one it documents.", err)
+		return provider.Credential{}, provider.Inexact(err)
 	}
-	name := provider.Name(g.Instance, g.LeaseID)
+	name, err := g.SavedName()
+	if err != nil {
+		return provider.Credential{}, err
+	}
 	life := g.ExpiresAt.Sub(g.IssuedAt)
-	if name == "" || life <= 0 || g.Save == nil {
-		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("vault: no lease, no instance, no lifetime or nothing that saves"))
-	}
 	auth, err := d.token(ctx, name, g, p, life+spare)
 	if err != nil && auth != nil {
 		return d.undo(ctx, handle{Accessor: auth.Accessor}, err)

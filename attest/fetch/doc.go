@@ -3,6 +3,7 @@
 //
 //	place.go   Place: one origin and path that configuration pins, and how it may
 //	           be asked
+//	transport.go  the connections of one place
 //	await.go   waiting for an answer that comes when there is news
 //	dial.go    which addresses may be dialled
 //	answer.go  Answer, and what its origin says of its age

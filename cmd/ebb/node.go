@@ -88,3 +88,27 @@ func (n *node) keepKeys(ctx context.Context) error {
 		}
 	}
 }
+
+// close closes what was opened, last first.
+func (n *node) close() error {
+	var errs []error
+	if n.stop != nil {
+		n.stop()
+	}
+	for i := len(n.closers) - 1; i >= 0; i-- {
+		errs = append(errs, n.closers[i]())
+	}
+	n.closers = nil
+	for _, l := range []net.Listener{n.listener, n.socket} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("closing: %w", err)
+	}
+	return nil
+}

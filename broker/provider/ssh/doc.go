@@ -3,7 +3,7 @@
 //
 //	driver.go   Config, New; Check, Mint, Revoke, Traits
 //	effect.go   Describe: what a scope lets its holder do
-//	options.go  the provider's part of the configuration, all problems at once
+//	options.go  the provider's part of the configuration; problems.go  all at once
 //	plan.go     scopes -> principals, extensions and critical options
 //	pubkey.go   the one line of authorized_keys that is certified
 //	cert.go     the certificate: serial, key id, dates

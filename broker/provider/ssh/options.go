@@ -2,7 +2,7 @@ package ssh
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -111,11 +111,6 @@ const (
 	maxCommand = 1024
 )
 
-// problems collects what is wrong.
-type problems []error
-
-func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
-
 func (o Options) check() (settings, error) {
 	s := settings{Options: o, groups: map[string]group{}}
 	var p problems
@@ -141,7 +136,7 @@ func (o Options) check() (settings, error) {
 	case principalsLogin:
 		// A bare login is accepted by every host that trusts the CA: it is exact only
 		// where that is one group.
-		if len(o.Groups) != 1 || slices.ContainsFunc(names(o.Groups), isPattern) {
+		if len(o.Groups) != 1 || slices.ContainsFunc(slices.Collect(maps.Keys(o.Groups)), isPattern) {
 			p.add("principals: login needs exactly one group, which is no pattern: give each group a provider and so a CA of its own, or use principals: group")
 		}
 	default:
@@ -213,48 +208,9 @@ func loopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// prefixes reads CIDR ranges. One with bits beyond its mask is refused by sshd
-// together with every certificate that carries it.
-func (p *problems) prefixes(key string, texts []string) []netip.Prefix {
-	var out []netip.Prefix
-	for _, text := range texts {
-		prefix, err := netip.ParsePrefix(text)
-		switch {
-		case err != nil || prefix.Addr().Zone() != "" || prefix.Addr().Is4In6():
-			p.add("%s: %q is no CIDR range such as 10.0.0.0/8", key, text)
-		case prefix != prefix.Masked():
-			p.add("%s: %q has bits beyond its mask: it must be %s", key, text, prefix.Masked())
-		default:
-			out = append(out, prefix)
-		}
-	}
-	return out
-}
-
-func (p *problems) duration(key, text string, otherwise, least, most time.Duration) time.Duration {
-	if text == "" {
-		return otherwise
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < least || d > most {
-		p.add("%s is %q: it must be a duration from %s to %s", key, text, least, most)
-		return otherwise
-	}
-	return d
-}
-
 // printable reports whether s is printable ASCII.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 func isPattern(group string) bool { return strings.HasPrefix(group, "*.") }
-
-func names[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -56,7 +57,7 @@ func (s *settings) planOf(set scopes.Set) (plan, error) {
 	if len(actions) == 0 {
 		return plan{}, unsupported("no scope")
 	}
-	p.principals = names(actions)
+	p.principals = slices.Sorted(maps.Keys(actions))
 	asked := sorted(actions[p.principals[0]])
 	for _, principal := range p.principals {
 		if !slices.Equal(sorted(actions[principal]), asked) {

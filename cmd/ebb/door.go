@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"strconv"
+
+	"ebb/cmd/ebb/internal/config"
+	"ebb/web"
+)
+
+// door makes the server and its listener.
+func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error) {
+	n.server = web.NewServer(h, web.Limits{}, s.Log)
+	if n.server.TLSConfig, err = serverTLS(s.TLS); err != nil {
+		return err
+	}
+	requests, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	n.stop = func() { stop(web.ErrStopping) }
+	n.server.BaseContext = func(net.Listener) context.Context { return requests }
+	if n.listener == nil {
+		if n.listener, err = web.ListenTCP(ctx, s.Listen); err != nil {
+			return fail("cannot listen: "+err.Error(), "stop what uses the address, or set listen (EBB_LISTEN)")
+		}
+	}
+	n.listener = web.Capped(n.listener, web.Conns(0.5))
+	if n.server.TLSConfig != nil {
+		n.listener = tls.NewListener(n.listener, n.server.TLSConfig)
+	}
+	return n.openSocket(ctx, s.Config)
+}
+
+// openSocket listens on the unix socket too. Nothing there is encrypted: nobody
+// but the kernel is between the two ends, and it says who the other one is.
+func (n *node) openSocket(ctx context.Context, c config.Config) error {
+	if c.ListenUnix == "" {
+		return nil
+	}
+	mode, err := strconv.ParseUint(c.ListenUnixMode, 8, 9)
+	if err != nil {
+		return fmt.Errorf("listen_unix_mode: %w", err)
+	}
+	if n.socket, err = web.ListenUnix(ctx, c.ListenUnix, fs.FileMode(mode)); err != nil {
+		return fail("cannot listen on the unix socket: "+err.Error(), "stop what uses it, or set listen_unix (EBB_LISTEN_UNIX) to a path in a directory that only ebb's user can write to")
+	}
+	return nil
+}
+
+// address is the public URL. A port that the system chooses is bound at once,
+// because the URL names it.
+func (n *node) address(ctx context.Context, c config.Config) (string, error) {
+	addr := c.Listen
+	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port == "0" {
+		l, err := web.ListenTCP(ctx, c.Listen)
+		if err != nil {
+			return "", fail("cannot listen: "+err.Error(), "set listen (EBB_LISTEN) to an address of this machine")
+		}
+		n.listener, addr = l, l.Addr().String()
+	}
+	if c.PublicURL != "" {
+		return c.PublicURL, nil
+	}
+	if c.TLS.Cert != "" {
+		return "https://" + addr, nil
+	}
+	return "http://" + addr, nil
+}

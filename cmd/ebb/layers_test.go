@@ -227,6 +227,26 @@ func TestMaps(t *testing.T) {
 	}
 }
 
+// TestMapsOfTheHouse asks docs/architecture.md for every folder that is neither a test
+// kit, a list of kinds nor private to a command.
+func TestMapsOfTheHouse(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tree, _ := strings.Cut(string(doc), "\n```\n")
+	tree, _, _ = strings.Cut(tree, "\n```\n")
+	named := regexp.MustCompile(`[a-z0-9]+`).FindAllString(tree, -1)
+	for _, p := range house(t) {
+		name := path.Base(p.ImportPath)
+		kit := name == "all" || strings.HasSuffix(name, "test") || name == "counterpart"
+		if !kit && !strings.Contains(p.ImportPath, "/internal/") && !strings.Contains(p.ImportPath, "/.ci/") && !slices.Contains(named, name) {
+			t.Errorf("the tree in docs/architecture.md does not name %s: say in one line what it is", p.ImportPath)
+		}
+	}
+}
+
 func checkMap(t *testing.T, dir string, files []string) {
 	t.Helper()
 	doc, err := os.ReadFile(filepath.Join(dir, "doc.go"))

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -34,4 +35,17 @@ func (b *Broker) Marks(ctx context.Context) ([]Mark, error) {
 func (m Mark) For(who Principal) bool {
 	return who.Has(RoleApprover) && !strings.EqualFold(who.ID, m.Owner) && !strings.EqualFold(who.ID, m.Runner) &&
 		slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(who.Groups, g) })
+}
+
+// Newest names the newest entry of the record, "" when there is none: whoever follows a
+// list learns by it that there may be more. Like Marks it serves all who look.
+func (b *Broker) Newest(ctx context.Context) (string, error) {
+	s, err := b.cfg.Journal.EntryList(ctx, EntryQuery{Limit: 1, Look: 2})
+	if err != nil {
+		return "", unavailable(err)
+	}
+	if len(s.Entries) == 0 {
+		return "", nil
+	}
+	return s.Entries[0].Writer + "/" + strconv.FormatInt(s.Entries[0].Seq, 10), nil
 }

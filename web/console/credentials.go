@@ -31,6 +31,7 @@ type credentialsPage struct {
 	JSONL   string
 	Pager   pager
 	Narrow  string // why there is no list yet
+	Tail    string // where the newest of the list come from; "" = this page has not the newest
 }
 
 type option struct{ Value, Label string }
@@ -100,6 +101,9 @@ func (s *Console) credentials(c echo.Context, v *visit) error {
 		page.Rows = append(page.Rows, credential{l, v.now})
 	}
 	page.Pager = s.leasePager(list, page.Address, q, slice)
+	if q.Place.ID == "" && len(page.Rows) > 0 && (q.Order == "" || q.Order == broker.LeaseNewest) {
+		page.Tail = address("/credentials/tail", a.kept.Encode())
+	}
 	return s.draw(c, http.StatusOK, v, "credentials", frame{Title: "Credentials", Nav: "/credentials"}, page)
 }
 

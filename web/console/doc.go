@@ -7,7 +7,8 @@
 //	signin.go   sign in and out, by the methods of package signin
 //	gate.go     what every form must pass; nonce.go  forms are sent once
 //	draw.go     templates; funcs.go what they may call; page.go the frame
-//	live.go     server-sent events: how much waits, and which
+//	live.go     server-sent events: how much waits, and which, and that the record goes on;
+//	            tail.go the rows that somebody follows then
 //	fail.go     errors as pages; headers.go  what every answer has
 //	assets.go   style, script and icon, named by their content
 //

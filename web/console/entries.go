@@ -1,6 +1,8 @@
 package console
 
 import (
+	"strconv"
+
 	"ebb/broker"
 	"ebb/broker/agenttext"
 	"ebb/broker/audit"
@@ -16,6 +18,9 @@ type entryRow struct {
 	audit.Entry
 	About []about
 }
+
+// Key says which entry it is, as the path of its page ends.
+func (r entryRow) Key() string { return r.Writer + "/" + strconv.FormatInt(r.Seq, 10) }
 
 // about is what an entry is about, with the page of it.
 type about struct{ Path, Text string }

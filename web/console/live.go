@@ -23,7 +23,8 @@ const (
 )
 
 // waiting is what a browser is told: how many requests wait for the person, and ids.
-// Never a name, a scope or a word of an agent.
+// Never a name, a scope or a word of an agent. Who reads lists is also told that the
+// record goes on, and fetches of it what they may see.
 type waiting struct {
 	Count int      `json:"count"`
 	IDs   []string `json:"ids"` // the newest
@@ -39,6 +40,7 @@ type live struct {
 	sessions  map[string]int
 	stop      context.CancelFunc // of the looking; nil = nobody listens
 	marks     []broker.Mark
+	newest    string // entry of the record
 	fresh     bool
 }
 
@@ -84,8 +86,10 @@ func (l *live) look(ctx context.Context) {
 	t := time.NewTicker(liveRound)
 	defer t.Stop()
 	for {
-		if marks, err := l.b.Marks(ctx); err == nil {
-			l.saw(ctx, marks)
+		marks, err1 := l.b.Marks(ctx)
+		newest, err2 := l.b.Newest(ctx)
+		if err1 == nil && err2 == nil {
+			l.saw(ctx, marks, newest)
 		}
 		select {
 		case <-ctx.Done():
@@ -95,13 +99,13 @@ func (l *live) look(ctx context.Context) {
 	}
 }
 
-func (l *live) saw(ctx context.Context, marks []broker.Mark) {
+func (l *live) saw(ctx context.Context, marks []broker.Mark, newest string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {
 		return // another look is the current one
 	}
-	l.marks, l.fresh = marks, true
+	l.marks, l.newest, l.fresh = marks, newest, true
 	for n := range l.listeners {
 		select {
 		case n.wake <- struct{}{}:
@@ -110,11 +114,11 @@ func (l *live) saw(ctx context.Context, marks []broker.Mark) {
 	}
 }
 
-// of is what waits for who, and whether anybody has looked yet.
-func (l *live) of(who broker.Principal) (waiting, bool) {
+// of is what waits for who and how far the record is, and whether anybody has looked yet.
+func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := waiting{IDs: []string{}}
+	w.IDs = []string{}
 	for _, m := range l.marks {
 		if !m.For(who) {
 			continue
@@ -123,7 +127,10 @@ func (l *live) of(who broker.Principal) (waiting, bool) {
 			w.IDs = append(w.IDs, m.ID)
 		}
 	}
-	return w, l.fresh
+	if who.Has(readers...) {
+		newest = l.newest
+	}
+	return w, newest, l.fresh
 }
 
 // events is GET /events: server-sent events for as long as the session lasts. Each
@@ -148,7 +155,7 @@ func (s *Console) events(c echo.Context) error {
 	w.WriteHeader(http.StatusOK)
 	ping := time.NewTicker(livePing)
 	defer ping.Stop()
-	last := ""
+	var last, read string
 	for {
 		text := ": here\n\n"
 		select {
@@ -159,11 +166,19 @@ func (s *Console) events(c echo.Context) error {
 				return nil
 			}
 		case <-n.wake:
-			now, fresh := s.live.of(v.Principal)
-			if text = event(now); !fresh || text == last {
+			now, newest, fresh := s.live.of(v.Principal)
+			if text = event(now); !fresh || text == last && newest == read {
 				continue
 			}
-			last = text
+			if text == last {
+				text = ""
+			} else {
+				last = text
+			}
+			if newest != read {
+				read = newest
+				text += "event: record\ndata: " + newest + "\n\n"
+			}
 		}
 		rc := http.NewResponseController(w)
 		_ = rc.SetWriteDeadline(time.Now().Add(liveWrite)) // not every writer has deadlines

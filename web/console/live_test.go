@@ -14,7 +14,7 @@ import (
 )
 
 // listen opens the stream of a browser; what it is told comes line by line.
-func (b *browser) listen(t *testing.T, srv *httptest.Server, site string) (*http.Response, <-chan string, func()) {
+func (b *browser) listen(t *testing.T, srv *httptest.Server, site, event string) (*http.Response, <-chan string, func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+"/events", nil)
@@ -34,8 +34,12 @@ func (b *browser) listen(t *testing.T, srv *httptest.Server, site string) (*http
 	lines := make(chan string, 100)
 	go func() {
 		defer close(lines)
+		kind := ""
 		for s := bufio.NewScanner(resp.Body); s.Scan(); {
-			if data, is := strings.CutPrefix(s.Text(), "data: "); is {
+			if k, is := strings.CutPrefix(s.Text(), "event: "); is {
+				kind = k
+			}
+			if data, is := strings.CutPrefix(s.Text(), "data: "); is && kind == event {
 				lines <- data
 			}
 		}
@@ -60,12 +64,12 @@ func TestLive(t *testing.T) {
 	srv := httptest.NewServer(h.mux)
 	defer srv.Close()
 	ann := h.as(brokertest.Approver)
-	_, told, stop := ann.listen(t, srv, "same-origin")
+	_, told, stop := ann.listen(t, srv, "same-origin", "waiting")
 	defer stop()
 	if got := next(t, told); got != `{"count":0,"ids":[]}` {
 		t.Errorf("first %s", got)
 	}
-	_, auditor, stopAuditor := h.as(brokertest.Auditor).listen(t, srv, "same-origin")
+	_, auditor, stopAuditor := h.as(brokertest.Auditor).listen(t, srv, "same-origin", "waiting")
 	defer stopAuditor()
 	if got := next(t, auditor); got != `{"count":0,"ids":[]}` {
 		t.Errorf("the auditor was told %s", got)
@@ -103,7 +107,7 @@ func TestLiveStrangers(t *testing.T) {
 		{h.browser(), "same-origin", http.StatusUnauthorized}, {ann, "cross-site", http.StatusForbidden}, {ann, "same-site", http.StatusForbidden},
 		{ann, "none", http.StatusForbidden}, {ann, "", http.StatusForbidden},
 	} {
-		resp, _, stop := try.b.listen(t, srv, try.site)
+		resp, _, stop := try.b.listen(t, srv, try.site, "waiting")
 		if resp.StatusCode != try.want {
 			t.Errorf("%q: %d", try.site, resp.StatusCode)
 		}
@@ -111,14 +115,14 @@ func TestLiveStrangers(t *testing.T) {
 	}
 	var stops []func()
 	for range 3 {
-		resp, lines, stop := ann.listen(t, srv, "same-origin")
+		resp, lines, stop := ann.listen(t, srv, "same-origin", "waiting")
 		if resp.StatusCode != http.StatusOK {
 			t.Fatal(resp.StatusCode)
 		}
 		next(t, lines)
 		stops = append(stops, stop)
 	}
-	resp, _, stop := ann.listen(t, srv, "same-origin")
+	resp, _, stop := ann.listen(t, srv, "same-origin", "waiting")
 	if stop(); resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("a fourth: %d", resp.StatusCode)
 	}
@@ -126,7 +130,7 @@ func TestLiveStrangers(t *testing.T) {
 		stop()
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		resp, _, stop := ann.listen(t, srv, "same-origin")
+		resp, _, stop := ann.listen(t, srv, "same-origin", "waiting")
 		if stop(); resp.StatusCode == http.StatusOK {
 			break
 		}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type taskPage struct {
 	Entries      []audit.Entry
 	Pager        pager
 	CSV, JSONL   string
+	Address      string
+	Tail         string // where the newest of the list come from; "" = this page has not the newest
 	Filter       map[string]string
 }
 
@@ -48,17 +51,23 @@ var shows = []show{
 	{"task", "the task", false, []string{"task."}},
 }
 
+// taskQuery reads what of the record of a task the list has.
+func taskQuery(a *asked, id string) ([]show, broker.EntryQuery) {
+	q, all := broker.EntryQuery{TaskID: id}, slices.Clone(shows)
+	for i, sh := range all {
+		if all[i].On = a.oneOf(sh.Name, "on") != ""; all[i].On {
+			q.Kinds = append(q.Kinds, sh.kinds...)
+		}
+	}
+	return all, q
+}
+
 // taskTimeline shows one task and its life.
 func (s *Console) taskTimeline(c echo.Context, v *visit) error {
 	a := readAsked(c)
-	q := broker.EntryQuery{TaskID: c.Param("id")}
 	page := taskPage{}
-	for _, sh := range shows {
-		if sh.On = a.oneOf(sh.Name, "on") != ""; sh.On {
-			q.Kinds = append(q.Kinds, sh.kinds...)
-		}
-		page.Shows = append(page.Shows, sh)
-	}
+	var q broker.EntryQuery
+	page.Shows, q = taskQuery(a, c.Param("id"))
 	after, before := a.cursor("after"), a.cursor("before")
 	at := address("/tasks/"+q.TaskID, a.kept.Encode())
 	if place, back := s.place(a, at, after, before); place != "" {
@@ -131,6 +140,9 @@ func (s *Console) taskRecord(c echo.Context, v *visit, page *taskPage, q broker.
 	page.Line = draw(page.Task, drawn.Leases, marks.Entries, v.now)
 	page.Line.Cut = drawn.More || marks.More
 	page.Entries, page.Pager, err = s.entryPage(c, v, q, at, at)
+	if page.Address = at; q.Place.Writer == "" && len(page.Entries) > 0 && page.State != broker.TaskClosed {
+		page.Tail = strings.Replace(at, "/tasks/"+page.ID, "/tasks/"+page.ID+"/tail", 1)
+	}
 	page.CSV, page.JSONL = "/audit.csv?task="+page.ID, "/audit.jsonl?task="+page.ID
 	return err
 }

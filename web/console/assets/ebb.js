@@ -33,16 +33,84 @@
   });
 })();
 
+// A list that somebody follows: rows that came since the page was drawn, above the others.
+// Nothing is added before they ask for it, and nothing after they paused.
+const tail = (() => {
+  const box = document.querySelector("[data-tail]");
+  const row = document.querySelector("main table template");
+  if (!box || !row) return () => {};
+  const button = box.querySelector("button");
+  const status = box.querySelector("[role=status]");
+  const body = row.closest("table").tBodies[0];
+  let on = false, busy = false, again = false, unsaid = 0, said = 0, saying;
+  // A screen reader is told at most every ten seconds.
+  const say = (n, more) => {
+    unsaid += n;
+    saying ??= setTimeout(() => {
+      status.textContent = more ? "More than this list follows: refresh." : `${unsaid} new`;
+      unsaid = 0;
+      said = Date.now();
+      saying = undefined;
+    }, Math.max(0, said + 10000 - Date.now()));
+  };
+  const make = (r) => {
+    const made = row.content.firstElementChild.cloneNode(true);
+    made.dataset.key = r.key;
+    for (const e of made.querySelectorAll("[data-text]")) e.textContent = r.text[e.dataset.text] ?? "";
+    for (const e of made.querySelectorAll("[data-href]")) e.setAttribute("href", r.href[e.dataset.href]);
+    return made;
+  };
+  const load = async () => {
+    if (!on) return;
+    if (busy) { again = true; return; }
+    busy = true;
+    try {
+      const { rows } = await (await fetch(box.dataset.tail)).json();
+      const here = new Set([...body.rows].map((r) => r.dataset.key));
+      const fresh = rows.filter((r) => !here.has(r.key));
+      if (on && fresh.length > 0) {
+        const first = body.rows[0];
+        const at = first.getBoundingClientRect().top;
+        const scrolled = scrollY > 0;
+        first.before(...fresh.map(make));
+        while (body.rows.length > 100) body.deleteRow(-1);
+        // Who reads further down stays there; most browsers see to it themselves.
+        requestAnimationFrame(() => requestAnimationFrame(() => {
+          const by = first.getBoundingClientRect().top - at;
+          if (scrolled && Math.abs(by) > 1) scrollBy(0, by);
+        }));
+        say(fresh.length, fresh.length === rows.length && rows.length >= 20);
+      }
+    } catch {
+      status.textContent = "The list could not be followed. Refresh, or sign in again.";
+    } finally {
+      busy = false;
+      if (again) { again = false; setTimeout(load, 1000); }
+    }
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    on = !on;
+    button.textContent = on ? "Pause" : "Follow";
+    if (!on) { clearTimeout(saying); saying = undefined; }
+    load();
+  });
+  return load;
+})();
+
 // What waits. One tab of a browser listens and tells the others: over HTTP/1.1 a browser
 // has six connections for all of its tabs. Nothing on the page moves: words change where
 // there is room for them.
 (() => {
   const at = (name) => document.querySelector(`[data-live="${name}"]`);
   const count = at("count");
-  if (!count || !navigator.locks || !window.BroadcastChannel) return;
+  const events = document.querySelector("[data-events]")?.dataset.events;
+  if (!events || !navigator.locks || !window.BroadcastChannel) return;
   const channel = new BroadcastChannel("ebb-waiting");
   let said = 0;
   const show = (now) => {
+    if (now.record) { tail(); return; }
+    if (!count) return;
     count.textContent = now.count > 0 ? (now.count > 999 ? "999+" : String(now.count)) : "";
     const refresh = at("refresh");
     if (!refresh) return;
@@ -65,11 +133,15 @@
   };
   channel.postMessage("ask");
   navigator.locks.request("ebb-waiting", () => new Promise((gone) => {
-    const source = new EventSource(count.dataset.events);
+    const source = new EventSource(events);
     source.addEventListener("waiting", (e) => {
       last = JSON.parse(e.data);
       show(last);
       channel.postMessage(last);
+    });
+    source.addEventListener("record", (e) => {
+      show({ record: e.data });
+      channel.postMessage({ record: e.data });
     });
     // Refused, and not merely interrupted: who is signed out need not ask again.
     source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) gone(); });

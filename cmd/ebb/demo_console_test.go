@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"testing"
@@ -14,12 +15,14 @@ import (
 // each of it came about by itself.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	desk, err := history.OpenHelpdesk(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // what is waited for in it has an end
+	defer cancel()
+	desk, err := history.OpenHelpdesk(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = desk.Close() }()
-	e, clock, keys, err := historyNode(t.Context(), desk, t.TempDir(), "127.0.0.1:0")
+	e, clock, keys, err := historyNode(ctx, desk, t.TempDir(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +31,7 @@ func TestHistory(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := history.Run(t.Context(), history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}}); err != nil {
+	if err := history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}}); err != nil {
 		t.Fatal(err)
 	}
 	who := broker.Principal{ID: history.Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}}

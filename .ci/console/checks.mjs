@@ -44,26 +44,64 @@ async function weight(house) {
   session.on('Network.loadingFinished', (e) => { bytes += e.encodedDataLength; requests++; });
   await p.addInitScript(() => {
     window.shift = 0;
+    window.largest = 0;
     new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.shift += e.value; })).observe({ type: 'layout-shift', buffered: true });
+    new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.largest = e.startTime; })).observe({ type: 'largest-contentful-paint', buffered: true });
   });
   await p.goto(house.url + '/queue');
   await p.waitForLoadState('networkidle');
   const shift = await p.evaluate(() => window.shift);
-  assert(bytes > 0 && bytes <= 50 * 1024, `${bytes} bytes`);
-  assert(requests <= 6, `${requests} requests`);
+  const first = { bytes, requests };
+  // The median of nine visits, said and not demanded: how fast it is depends on what else the machine does.
+  const painted = [];
+  for (let i = 0; i < 9; i++) {
+    await p.goto(house.url + '/queue');
+    await p.waitForFunction(() => window.largest > 0);
+    painted.push(await p.evaluate(() => window.largest));
+  }
+  painted.sort((a, b) => a - b);
+  const nodes = await p.evaluate(() => document.querySelectorAll('*').length);
+  assert(nodes <= 1500, `${nodes} elements`);
+  assert(first.bytes > 0 && first.bytes <= 50 * 1024, `${first.bytes} bytes`);
+  assert(first.requests <= 6, `${first.requests} requests`);
   assert(shift <= 0.02, `moved by ${shift}`);
-  console.log(`      first visit ${(bytes / 1024).toFixed(1)} KiB in ${requests} requests, layout shift ${shift.toFixed(3)}`);
   await c.close();
+  return `first visit ${(first.bytes / 1024).toFixed(1)} KiB in ${first.requests} requests, layout shift ${shift.toFixed(3)}, ${nodes} elements; largest paint after ${Math.round(painted[4])} ms (median of 9, at most ${Math.round(painted[8])})`;
 }
 
-// 38: without JavaScript people sign in and out.
-async function noScript(house) {
-  const c = await house.context('mia', { javaScriptEnabled: false });
+// 36: whoever goes through a page by keyboard sees where they are.
+async function focus(house) {
+  const c = await house.context('eve');
   const p = await c.newPage();
-  await p.goto(house.url + '/queue');
-  await p.getByRole('button', { name: 'Sign out' }).click();
-  await p.waitForURL('**/signin');
+  const hrefs = async (at, part) => (await p.goto(house.url + at), p.locator(`main a[href*="${part}"]`).first().getAttribute('href'));
+  const at = ['/queue', '/tasks', '/credentials', '/audit', '/insights', '/settings', await hrefs('/queue', '/requests/req_'), await hrefs('/tasks', '/tasks/tsk_'), await hrefs('/credentials', '/credentials/lse_')];
+  let stops = 0;
+  for (const [width, height] of [[1280, 800], [320, 640]]) {
+    await p.setViewportSize({ width, height });
+    for (const path of at) {
+      await p.goto(house.url + path);
+      for (let i = 0; i < 400; i++) {
+        await p.keyboard.press('Tab');
+        const wrong = await p.evaluate(() => {
+          const e = document.activeElement;
+          if (!e || e === document.body || e.dataset.visited) return 'end';
+          e.dataset.visited = 'yes';
+          // What is higher than the window is seen where it begins.
+          const b = (['checkbox', 'radio'].includes(e.type) && e.labels?.[0] || e).getClientRects()[0];
+          const [x, y] = [b.x + Math.min(b.width, 20) / 2, b.y + Math.min(b.height, 20) / 2];
+          if (x < 0 || y < 0 || x > innerWidth || y > innerHeight) return `${e.outerHTML.slice(0, 80)} is out of sight at ${x},${y}`;
+          const top = document.elementFromPoint(x, y);
+          return top && (e.contains(top) || top.contains(e) || top.closest('label')?.control === e) ? '' : `${e.outerHTML.slice(0, 80)} is under ${top?.outerHTML.slice(0, 80)}`;
+        });
+        if (wrong === 'end') break;
+        assert.equal(wrong, '', `${path} at ${width}`);
+        stops++;
+      }
+    }
+  }
+  assert(stops > 100, `${stops} stops`);
   await c.close();
+  return `${stops} stops of the Tab key on ${at.length} pages at 1280 and 320, each in sight`;
 }
 
 // 22: what arrives is said where there is room for it, and moves nothing.
@@ -103,12 +141,13 @@ async function tabs(house) {
     all.push(p);
   }
   for (const p of all) await p.waitForFunction(() => document.querySelector('[data-live="count"]').textContent !== '', null, { timeout: 8000 });
-  console.log(`      ten tabs in ${((Date.now() - began) / 1000).toFixed(1)} s`);
+  const took = `ten tabs in ${((Date.now() - began) / 1000).toFixed(1)} s`;
   const last = all[9];
   await last.evaluate(() => { document.querySelector('[data-live="count"]').textContent = ''; });
   await all[0].close();
   await last.waitForFunction(() => document.querySelector('[data-live="count"]').textContent !== '', null, { timeout: 3000 });
   await c.close();
+  return took;
 }
 
-export const checks = [['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['37 weight', weight], ['38 without JavaScript', noScript], ['40 headers and cookies', headers], ['40 a name of its own', ownName]];
+export const checks = [['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['36 focus', focus], ['37 weight', weight], ['40 headers and cookies', headers], ['40 a name of its own', ownName]];

@@ -20,7 +20,7 @@ function geometry(page) {
       const b = (['checkbox', 'radio'].includes(e.type) && e.labels?.[0] || e).getBoundingClientRect();
       if (b.width === 0 || e.closest('.skip')) continue;
       const label = (e.textContent || e.name || e.id).trim().slice(0, 40);
-      const decides = e.closest('form.decide') && e.tagName === 'BUTTON';
+      const decides = e.closest('.decide form') && e.tagName === 'BUTTON';
       if (decides && b.height < 44) wrong.push(`a decision is ${b.height} px high: ${label}`);
       // A link inside a sentence may be as high as its line (WCAG 2.5.8, exception "inline").
       const inline = e.tagName === 'A' && getComputedStyle(e).display === 'inline';

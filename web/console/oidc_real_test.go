@@ -28,7 +28,7 @@ type realOP struct{ Issuer, ID, Secret string }
 func startOP(t *testing.T, base string, options ...string) realOP {
 	t.Helper()
 	dir := counterpart.Need(t, "EBB_TEST_NODE_OP")
-	program, err := os.ReadFile("testdata/op.mjs")
+	program, err := os.ReadFile("../../.ci/console/op.mjs")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,12 +31,13 @@ const provider = new Provider(issuer, {
   cookies: { keys: ['a key for this test'] },
 });
 const callback = provider.callback();
+const fields = '<label>Name <input name="login"></label><label>Password <input name="password"></label>';
 
 async function interact(req, res) {
   const { prompt, params, session, grantId } = await provider.interactionDetails(req, res);
   if (req.method === 'GET') {
     res.setHeader('Content-Type', 'text/html');
-    res.end(`<form method="post" action="${req.url}"><input type="hidden" name="prompt" value="${prompt.name}"></form>`);
+    res.end(`<form method="post" action="${req.url}"><input type="hidden" name="prompt" value="${prompt.name}">${prompt.name === 'login' ? fields : ''}<button>Go on</button></form>`);
     return;
   }
   const chunks = [];

@@ -1,0 +1,179 @@
+// Checks 18, 21, 38 and the second half of 40: how people decide, with and without JavaScript.
+import assert from 'node:assert/strict';
+import http from 'node:http';
+
+// fill types what a form for this choice needs.
+async function fill(p, choice) {
+  const form = p.locator(`.decide form:has(input[name=choice][value=${choice}])`);
+  const target = form.locator('input[name=target]');
+  if (await target.count()) await target.fill(await form.locator('label .name').innerText());
+  if (choice === 'deny') {
+    await form.locator('input[name=code]').first().check();
+    await form.locator('textarea[name=note]').fill('A branch is enough.');
+  }
+  return form;
+}
+
+// send presses its button and returns what the console answers.
+async function send(p, form) {
+  const [got] = await Promise.all([p.waitForResponse((r) => r.request().method() === 'POST'), form.locator('button').click()]);
+  await p.waitForLoadState();
+  return got.status();
+}
+
+const answer = async (p, choice) => send(p, await fill(p, choice));
+
+async function twoAtOnce(h) {
+  const people = [await h.context('approver'), await h.sso('ann', 'secret')];
+  await h.stronger(await people[1].newPage(), h.requested.plain, 'ann');
+  const seen = [];
+  for (const i of [1, 2, 3]) {
+    const id = await h.ask('for two');
+    const pages = [];
+    for (const c of people) {
+      const p = await c.newPage();
+      await p.goto(`${h.url}/requests/${id}`);
+      pages.push(p);
+    }
+    const forms = [await fill(pages[0], 'deny'), await fill(pages[1], 'approve')];
+    const statuses = await Promise.all([send(pages[0], forms[0]), send(pages[1], forms[1])]);
+    assert.deepEqual([...statuses].sort(), [303, 409], `try ${i}`);
+    const loser = pages[statuses.indexOf(409)];
+    const says = await loser.locator('[role=alert]').innerText();
+    // Who, and when, is on the page that the loser is left with.
+    const main = await loser.locator('main').innerText();
+    assert.match(main, /(approved|denied) \d\d:\d\d:\d\d [A-Z]+ by \S+/, main.slice(0, 400));
+    seen.push(`${statuses.join(' and ')}: ${says}`);
+    for (const p of pages) await p.close();
+  }
+  for (const c of people) await c.close();
+  return seen.join(' | ');
+}
+
+async function keys(h) {
+  const c = await h.context('approver');
+  let pressed = 0;
+  const posts = [];
+  c.on('request', (r) => { if (r.method() !== 'GET') posts.push(r.url()); });
+  for (const at of ['/queue', `/requests/${h.requested.plain}`]) {
+    for (const key of [...'abcdefghijklmnopqrstuvwxyz0123456789', 'Enter', 'Space']) {
+      const p = await c.newPage();
+      await p.goto(h.url + at, { waitUntil: 'domcontentloaded' });
+      await p.keyboard.press(key);
+      await p.waitForTimeout(20);
+      assert.equal(new URL(p.url()).pathname, at, `${key} led away from ${at}`);
+      await p.close();
+      pressed++;
+    }
+  }
+  const { state } = JSON.parse(await h.run('requests', 'show', h.requested.plain, '-o', 'json'));
+  assert.equal(state, 'pending');
+  assert.deepEqual(posts, []);
+  await c.close();
+  return `${pressed} keys on fresh pages, ${posts.length} POST`;
+}
+
+async function noScript(h) {
+  const off = { javaScriptEnabled: false };
+  const blocked = [];
+  const watch = (c) => c.on('requestfailed', (r) => blocked.push(`${r.url()}: ${r.failure()?.errorText}`));
+
+  // Who decides: filter, deny, and approve through the provider's step-up page.
+  // The second is of high risk and needs two people; the first of them has agreed.
+  const [one, two] = [await h.ask('one'), await h.ask('two', { scope: 'orders:eu/1:delete' })];
+  await h.run('requests', 'approve', two, '--yes');
+  const ann = await h.sso('ann', 'secret', off); // pwd: not strong enough to approve with
+  watch(ann);
+  const p = await ann.newPage();
+  await p.goto(`${h.url}/queue`);
+  const before = await p.locator('.queue a.button').count();
+  await p.locator('main form[method=get] input[name=task]').fill('tsk_none');
+  await p.getByRole('button', { name: 'Filter' }).click();
+  assert.equal(await p.locator('.queue a.button').count(), 0);
+  assert(before >= 2);
+  await p.goto(`${h.url}/requests/${one}`);
+  assert.equal(await answer(p, 'deny'), 303);
+  await p.goto(`${h.url}/requests/${two}`);
+  assert.equal(await answer(p, 'approve'), 403);
+  assert.equal(JSON.parse(await h.run('requests', 'show', two, '-o', 'json')).state, 'pending');
+  await h.stronger(p, two, 'ann');
+  assert.equal(await p.locator('.decide form').count(), 3);
+  assert.equal(await answer(p, 'approve'), 303);
+  assert.equal(JSON.parse(await h.run('requests', 'show', two, '-o', 'json')).state, 'approved');
+
+  // Who reads: filter, the next page, a file; and who operates revokes.
+  const ola = await h.context('operator', { ...off, acceptDownloads: true });
+  watch(ola);
+  const q = await ola.newPage();
+  await q.goto(`${h.url}/credentials`);
+  await q.locator('main form[method=get] select[name=state]').selectOption('live');
+  await q.getByRole('button', { name: 'Filter' }).click();
+  await q.waitForURL('**/credentials?*state=live*');
+  await q.getByRole('link', { name: 'Older' }).click();
+  await q.waitForURL('**after=*');
+  const rows = await q.locator('table.list tbody tr').count();
+  assert(rows > 0);
+  const [file] = await Promise.all([q.waitForEvent('download'), q.getByRole('link', { name: 'CSV' }).click()]);
+  assert.match(file.suggestedFilename(), /^ebb-credentials-.*\.csv$/);
+  const lease = await h.get(await h.agent('to revoke'), 'orders:eu/9:read');
+  await q.goto(`${h.url}/credentials/${lease.lease_id}`);
+  await q.locator('form[action$="/revoke"] input[name=reason]').fill('it leaked');
+  await q.getByRole('button', { name: /^Revoke/ }).click();
+  await q.waitForLoadState();
+  assert.match(await q.locator('main').innerText(), /revoked/);
+  await q.getByRole('button', { name: 'Sign out' }).click();
+  await q.waitForURL('**/signin');
+  // A download ends the navigation that began it, and the next page the loading of an icon: the browser says so.
+  assert.deepEqual(blocked.filter((b) => !/(\/credentials\.csv.*|\.svg): net::ERR_ABORTED$/.test(b)), []);
+  const faults = [...ann.faults, ...ola.faults].filter((f) => !/status of 4\d\d/.test(f));
+  assert.deepEqual(faults, []);
+  await ann.close();
+  await ola.close();
+  return 'filter, page, file, deny, revoke; approving led to the provider and back to the form; nothing was blocked';
+}
+
+// 40, second half: markup that does things, were it in a page, does nothing; a link from
+// another site is followed by somebody who is signed in, and a form from there decides nothing.
+async function otherSites(h) {
+  const c = await h.context('approver');
+  const sent = [];
+  const p = await c.newPage();
+  const tap = await c.newCDPSession(p);
+  await tap.send('Fetch.enable', { patterns: [{ urlPattern: '*/queue?injected', requestStage: 'Response' }] });
+  tap.on('Fetch.requestPaused', async ({ requestId, responseHeaders, responseStatusCode: responseCode }) => {
+    const { body, base64Encoded } = await tap.send('Fetch.getResponseBody', { requestId });
+    const text = Buffer.from(body, base64Encoded ? 'base64' : 'utf8').toString();
+    const gadget = '<div hx-post="/requests/x/decide" hx-trigger="load">x</div><img src="data:," onerror="fetch(\'/pwned\')"><script>fetch("/pwned")</script>';
+    await tap.send('Fetch.fulfillRequest', {
+      requestId, responseCode, responseHeaders: responseHeaders.filter((h) => !/^content-(length|encoding)$/i.test(h.name)),
+      body: Buffer.from(text.replace('</main>', gadget + '</main>')).toString('base64'),
+    });
+  });
+  p.on('request', (r) => sent.push(`${r.method()} ${new URL(r.url()).pathname}`));
+  await p.goto(`${h.url}/queue?injected`);
+  assert.equal(await p.locator('[hx-post]').count(), 1);
+  await p.waitForTimeout(1000);
+  assert.deepEqual(sent.filter((s) => !/^GET \/(queue|events|assets\/.*)$|^GET ,$/.test(s)), []);
+  await p.close();
+  const server = http.createServer((_, res) => {
+    res.setHeader('Content-Type', 'text/html');
+    res.end(`<a href="${h.url}/requests/${h.requested.plain}">look</a><form method="post" action="${h.url}/requests/${h.requested.plain}/decide"><input name="choice" value="deny"><button>no</button></form>`);
+  });
+  await new Promise((go) => server.listen(0, '127.0.0.1', go));
+  const elsewhere = `http://127.0.0.1:${server.address().port}/`;
+  const q = await c.newPage();
+  await q.goto(elsewhere);
+  await q.getByRole('link').click();
+  await q.waitForURL('**/requests/*');
+  assert.equal(await q.locator('.decide form').count(), 3);
+  await q.goto(elsewhere);
+  const [got] = await Promise.all([q.waitForResponse((r) => r.request().method() === 'POST'), q.getByRole('button').click()]);
+  assert.equal(got.status(), 403);
+  assert(!(await got.request().allHeaders()).cookie?.includes('ebb-act'), 'the Strict cookie came from another site');
+  server.close();
+  server.closeAllConnections();
+  await c.close();
+  return `${sent.length} requests of a page with gadgets, none of theirs; a link from another site is followed signed in, a form from there is 403`;
+}
+
+export const checks = [['18 two at once', twoAtOnce], ['21 keys', keys], ['38 without JavaScript', noScript], ['40 other sites', otherSites]];

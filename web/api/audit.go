@@ -144,7 +144,8 @@ func (k entryCursor) passed(e audit.Entry, desc bool) bool {
 }
 
 // export streams JSON lines. An export that breaks off ends the connection
-// without its end: half a record must not look like a whole one.
+// without its end: half a record must not look like a whole one. However it ends, that it
+// was taken out is on the record, as it is of the console's.
 func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter, kept bool) error {
 	ctx := c.Request().Context()
 	entries, err := a.b.Entries(ctx, who, f)
@@ -174,8 +175,10 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 	c.Response().WriteHeader(http.StatusOK)
 	w := lineWriter{w: bufio.NewWriterSize(c.Response(), 32<<10), rc: http.NewResponseController(c.Response())}
 	var answers []audit.Entry
+	taken := broker.Export{List: "audit", Format: "jsonl", Filter: exportFilter(c)}
 	for e := first; more && err == nil; e, err, more = next() {
 		w.line(e)
+		taken.Rows++
 		if kept && e.Kind == audit.RequestVoted {
 			answers = append(answers, audit.Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor})
 		}
@@ -186,11 +189,29 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 	for _, p := range points {
 		w.line(map[string]audit.Checkpoint{"checkpoint": p})
 	}
-	if err != nil || w.finish() != nil {
+	if ferr := w.finish(); err == nil {
+		err = ferr
+	}
+	taken.Whole = err == nil
+	if rerr := a.b.Exported(ctx, who, taken); err == nil {
+		err = rerr // what is not on the record is not handed out whole
+	}
+	if err != nil {
 		web.EventOf(c).Cause = err
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// exportFilter is what was asked for, as it goes on the record.
+func exportFilter(c echo.Context) map[string]string {
+	out := map[string]string{}
+	for name, values := range c.QueryParams() {
+		if name != "format" && len(values) == 1 {
+			out[name] = values[0]
+		}
+	}
+	return out
 }
 
 // exportKept writes what was kept of these answers, a part at a time.

@@ -270,6 +270,10 @@ func TestAuditExport(t *testing.T) {
 		t.Errorf("the last line is %s", lines[len(lines)-1])
 	}
 	t.Logf("%+v", report)
+	taken := r.v1(t, brokertest.Auditor, "GET", "/v1/audit?kind=record.exported", nil)
+	if got := items(taken); len(got) != 1 || !strings.Contains(taken.body, fmt.Sprintf(`"data":{"filter":{},"format":"jsonl","list":"audit","rows":%d,"whole":true}`, len(lines)-1)) {
+		t.Errorf("that it was taken out is on the record as %s", taken.body)
+	}
 	changed := bytes.Replace([]byte(a.body), []byte(`"actor":"ci"`), []byte(`"actor":"no"`), 1)
 	if _, err := audit.Verify(bytes.NewReader(changed), r.keySet(t)); err == nil {
 		t.Error("a changed export verifies")

@@ -83,22 +83,33 @@ func permissions(now []Hold, asked Hold, has func(scopes.Scope) bool) []Row {
 	}
 	p := Row{Field: FieldPermission, Changed: slices.ContainsFunc(want, func(s scopes.Scope) bool { return !has(s) })}
 	if same {
-		p.Asked, p.Now = strings.Join(actions, ", "), everywhere(can, paths)
+		p.Asked, p.Now = strings.Join(actions, ", "), some(everywhere(can, paths))
 	} else {
-		p.Asked, p.Now = pairs(want), pairs(can)
+		p.Asked, p.Now = strings.Join(pairs(want), ", "), some(pairs(can))
 	}
 	var all []scopes.Scope
 	for _, h := range now {
 		all = append(all, h.Scopes.Scopes()...)
 	}
 	held, _ := parts(all)
-	r := Row{Field: FieldResource, Now: strings.Join(held, ", "), Asked: strings.Join(paths, ", ")}
+	r := Row{Field: FieldResource, Now: some(held), Asked: strings.Join(paths, ", ")}
 	r.Changed = slices.ContainsFunc(paths, func(path string) bool {
 		return !slices.ContainsFunc(all, func(s scopes.Scope) bool { return reaches(s, path) })
 	})
 	a := Row{Field: FieldAudience, Now: names(now, func(h Hold) string { return h.Audience }), Asked: asked.Audience}
 	a.Changed = !slices.ContainsFunc(now, func(h Hold) bool { return h.Audience == asked.Audience })
 	return []Row{p, r, a}
+}
+
+// shownNow is how much a row lists of what a task has. What it asks for is said in full;
+// a sandbox that has very much must not make a page of it that nobody reads or sends.
+const shownNow = 8
+
+func some(names []string) string {
+	if more := len(names) - shownNow; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNow], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // reaches reports whether a scope's resource covers a path, whatever it may do there.
@@ -113,13 +124,13 @@ func reaches(s scopes.Scope, path string) bool {
 
 // everywhere are the actions that are among can for all paths: nobody is told of
 // something the task can do that it can do in one place only.
-func everywhere(can []scopes.Scope, paths []string) string {
+func everywhere(can []scopes.Scope, paths []string) []string {
 	count := map[string]int{}
 	for _, s := range can {
 		count[s.Action()]++
 	}
 	_, actions := parts(can)
-	return strings.Join(slices.DeleteFunc(actions, func(a string) bool { return count[a] < len(paths) }), ", ")
+	return slices.DeleteFunc(actions, func(a string) bool { return count[a] < len(paths) })
 }
 
 // parts are the different resources and actions of scopes, sorted.
@@ -132,13 +143,13 @@ func parts(of []scopes.Scope) (paths, actions []string) {
 	return slices.Compact(paths), slices.Compact(actions)
 }
 
-func pairs(of []scopes.Scope) string {
+func pairs(of []scopes.Scope) []string {
 	var out []string
 	for _, s := range of {
 		out = append(out, s.Action()+" on "+s.Resource())
 	}
 	slices.Sort(out)
-	return strings.Join(slices.Compact(out), ", ")
+	return slices.Compact(out)
 }
 
 func names(now []Hold, name func(Hold) string) string {
@@ -147,7 +158,7 @@ func names(now []Hold, name func(Hold) string) string {
 		out = append(out, name(h))
 	}
 	slices.Sort(out)
-	return strings.Join(slices.Compact(out), ", ")
+	return some(slices.Compact(out))
 }
 
 // bound says what a credential is bound to: the key of the one sandbox a task has.

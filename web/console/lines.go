@@ -110,6 +110,7 @@ func beforeOf(v view, r broker.Request, others []broker.Request) []line {
 		if o.GrantUntil.After(v.Now) && (o.State == broker.RequestApproved || o.State == broker.RequestIssued) {
 			l = line{Label: "Granted", Text: o.Granted.String() + " until " + clock(v, o.GrantUntil) + "; as much or less is covered by that grant, and nobody is asked", Path: "/requests/" + o.ID}
 		}
+		l.Text = oneLine(l.Text) // its own page has all of it
 		out = append(out, l)
 	}
 	return out

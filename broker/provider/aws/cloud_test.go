@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -85,12 +84,7 @@ func newCloud(t testing.TB) *cloud {
 		"data-1": {arn: cloudRoleA, id: "AROA1111111111EXAMPLE", maxSession: 3600, inline: map[string]string{}},
 		"data-2": {arn: cloudRoleB, id: "AROA2222222222EXAMPLE", maxSession: 43200, inline: map[string]string{}},
 	}}
-	s := httptest.NewServer(c)
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	c.url = s.URL
+	c.url = awstest.Serve(t, c)
 	return c
 }
 
@@ -98,7 +92,7 @@ func newCloud(t testing.TB) *cloud {
 func (c *cloud) config() Config {
 	cfg := config()
 	cfg.Endpoint, cfg.Timeout = c.url, "2s"
-	cfg.AccessKeyFile, cfg.SecretKeyFile = secretFile(c.t, cloudKey), secretFile(c.t, cloudSecret)
+	cfg.AccessKeyFile, cfg.SecretKeyFile = awstest.SecretFile(c.t, cloudKey), awstest.SecretFile(c.t, cloudSecret)
 	cfg.Now = c.now
 	return cfg
 }

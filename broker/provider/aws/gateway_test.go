@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"ebb/broker/awsapi"
+	"ebb/broker/awsapi/awstest"
 	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/provider"
 	"ebb/broker/provider/providertest"
@@ -132,7 +133,7 @@ func (g *gateway) allowed(err error) bool {
 
 func (g *gateway) config() Config {
 	return Config{
-		Name: "s3", Flavor: g.flavor, Region: "us-east-1", Endpoint: g.endpoint, AccessKeyFile: secretFile(g.t, g.key), SecretKeyFile: secretFile(g.t, g.sec),
+		Name: "s3", Flavor: g.flavor, Region: "us-east-1", Endpoint: g.endpoint, AccessKeyFile: awstest.SecretFile(g.t, g.key), SecretKeyFile: awstest.SecretFile(g.t, g.sec),
 		Roles: []Role{{Scopes: []string{"s3:**:*"}, ARNs: []string{g.role}}},
 		Areas: []Area{
 			{Prefix: g.bucket + "/in", Actions: []string{"read", "list"}},

@@ -9,9 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,28 +76,14 @@ func newCloud(t testing.TB) *cloud {
 		c.keys[arn] = &cloudKey{arn: arn, state: "Enabled", usage: "ENCRYPT_DECRYPT"}
 		c.rotate(arn)
 	}
-	s := httptest.NewServer(c)
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	c.url = s.URL
+	c.url = awstest.Serve(t, c)
 	return c
-}
-
-func secretFile(t testing.TB, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func (c *cloud) config(key string, previous ...string) kms.Config {
 	return kms.Config{
 		Instance: instance, Key: key, Previous: previous, Endpoint: c.url, Timeout: "2s",
-		AccessKeyFile: secretFile(c.t, ownID), SecretKeyFile: secretFile(c.t, ownSecret),
+		AccessKeyFile: awstest.SecretFile(c.t, ownID), SecretKeyFile: awstest.SecretFile(c.t, ownSecret),
 	}
 }
 

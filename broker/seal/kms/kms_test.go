@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/broker/awsapi/awstest"
 	"ebb/broker/provider"
 	"ebb/broker/seal"
 	"ebb/broker/seal/file"
@@ -128,7 +129,7 @@ func TestRefusals(t *testing.T) {
 				delete(c.keys, keyA)
 				c.mu.Unlock()
 			case "wrong secret":
-				cfg.SecretKeyFile = secretFile(t, "canary-of-somebody")
+				cfg.SecretKeyFile = awstest.SecretFile(t, "canary-of-somebody")
 			}
 			w := c.wrapper(cfg)
 			_, wrapErr := w.Wrap(t.Context(), sealtest.ID, sealtest.DataKey())

@@ -15,9 +15,7 @@ type Key struct {
 // listOf is a key whose value is a list of mappings.
 type listOf func(path string, n ast.Node)
 
-// Keys returns the table of keys, in the order of the documentation.
-func Keys() []Key { return append([]Key(nil), keys...) }
-
+// keys is the table of keys, in the order of the documentation.
 var keys = []Key{
 	{Path: "public_url", Doc: "Issuer and base of every URL that ebb announces; default http(s)://<listen>.",
 		to: func(c *Config, _ *reader) any { return &c.PublicURL }},

@@ -99,6 +99,8 @@ func TestLaneDoesNotBelieveWhoLied(t *testing.T) {
 					t.Fatalf("lease %s %+v; the provider accepts %v", l.State, l.Upstream, x.up.Alive())
 				}
 				x.up.On(brokertest.OpProbe, "")
+				asked := x.up.Calls(brokertest.OpProbe) // the last of these may be on its way, with the fault
+				x.turn(t, 3*time.Minute, "asked without the fault", func() bool { return x.up.Calls(brokertest.OpProbe) > asked+1 })
 				x.Clock.Add(12 * time.Hour) // over at the provider
 				x.turn(t, 3*time.Minute, "settled", func() bool { return lease().State != broker.LeaseRevoking })
 				if l := lease(); l.Upstream.Proof != broker.ProofProbed {

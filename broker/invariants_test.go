@@ -65,11 +65,11 @@ func TestInvariants(t *testing.T) {
 			{"attack_grant_test.go", "TestAttackGrantForOtherPeople"}, {"attack_decide_test.go", "TestAttackPolicyTightenedBeforeThePoll"}, {"../web/api/pending_test.go", "TestRFC_A89_H54_WhatWasShownIsMinted"},
 		}, ""},
 		{"I8", "secrets have a type", []held{
-			{"provider/secret_test.go", "TestSecretNeverPrints"}, {failure, "TestH63_Canary"}, {"../web/mux_test.go", "TestH63_NothingSentIsLogged"},
+			{"provider/secret_test.go", "TestSecretNeverPrints"}, {failure, "TestCanary"}, {"../web/mux_test.go", "TestNothingSentIsLogged"},
 			{lane, "TestUpstreamSecretsStayInside"}, {"../cmd/ebb/canary_test.go", "TestCanary"},
 		}, ""},
 		{"I9", "agent text is data", []held{
-			{here, "TestWordsDecideNothing"}, {"../cmd/ebb/internal/out/out_test.go", "TestNothingHides"}, {"../web/api/v1_test.go", "TestH57_ReasonIsInert"},
+			{here, "TestWordsDecideNothing"}, {"../cmd/ebb/internal/out/out_test.go", "TestNothingHides"}, {"../web/api/v1_test.go", "TestReasonIsInert"},
 		}, ""},
 		{"I10", "one winner", []held{
 			{"attack_enrol_test.go", "TestAttackTicketLostToABlip"}, {"../web/api/dpop_test.go", "TestRFC_A43_ReplayRace"}, {"memstore/memstore_test.go", "TestLedger"},

@@ -210,8 +210,8 @@ func TestMethodNotAllowed(t *testing.T) {
 	}
 }
 
-// H63: what a client sends never reaches log, metrics or spans, wherever it puts it.
-func TestH63_NothingSentIsLogged(t *testing.T) {
+// What a client sends never reaches log, metrics or spans, wherever it puts it.
+func TestNothingSentIsLogged(t *testing.T) {
 	t.Parallel()
 	const canary = "hunter2-canary"
 	log, reg, spans := &buffer{}, prometheus.NewRegistry(), tracetest.NewInMemoryExporter()

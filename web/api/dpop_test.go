@@ -296,7 +296,7 @@ func nonceBox(t testing.TB, r *rig) *box {
 }
 
 // H29, H30: what Host and forwarding headers say changes nothing.
-func TestH30_HostDoesNotDecide(t *testing.T) {
+func TestHostDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)

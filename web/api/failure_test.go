@@ -223,9 +223,9 @@ func TestCompleteWithoutLedger(t *testing.T) {
 	}
 }
 
-// H63: whatever a client puts anywhere, and however wrong it is, it is not in
+// Whatever a client puts anywhere, and however wrong it is, it is not in
 // the answer, the log, the metrics or the record.
-func TestH63_Canary(t *testing.T) {
+func TestCanary(t *testing.T) {
 	t.Parallel()
 	const canary = "hunter2canary"
 	r := newRig(t, options{})

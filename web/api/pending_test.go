@@ -195,7 +195,7 @@ func TestRFC_A89_H54_WhatWasShownIsMinted(t *testing.T) {
 	}
 }
 
-func TestH55_WhoMayApprove(t *testing.T) {
+func TestWhoMayApprove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)

@@ -219,7 +219,7 @@ func TestMutualTLSSandbox(t *testing.T) {
 
 // H29 for paths: a proof for one id is not one for another, and an escaped path
 // is not the plain one.
-func TestH29_ProofIsForThePath(t *testing.T) {
+func TestProofIsForThePath(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)

@@ -356,8 +356,8 @@ func TestAuthenticationComesFirst(t *testing.T) {
 	}
 }
 
-// H57: an agent's words stay inert: JSON that no page can be broken with.
-func TestH57_ReasonIsInert(t *testing.T) {
+// An agent's words stay inert: JSON that no page can be broken with.
+func TestReasonIsInert(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)

@@ -84,9 +84,9 @@ func (b *browser) walk(t *testing.T, path string, each func(answer)) []string {
 	return nil
 }
 
-// Check 29: filter, sort and page by links only; the same address in another browser,
+// Filter, sort and page by links only; the same address in another browser,
 // of another person, shows the same rows in the same order.
-func TestCheck29(t *testing.T) {
+func TestListsAreTheirAddress(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
@@ -113,9 +113,9 @@ func TestCheck29(t *testing.T) {
 	}
 }
 
-// Check 30: rows that come while somebody pages make no row come twice and none be
+// Rows that come while somebody pages make no row come twice and none be
 // missed.
-func TestCheck30(t *testing.T) {
+func TestRowsThatComeWhilePaging(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
@@ -131,9 +131,9 @@ func TestCheck30(t *testing.T) {
 	}
 }
 
-// Check 31: a file is the filtered list row for row, and that it was taken out is on
+// A file is the filtered list row for row, and that it was taken out is on
 // the record. What a hundred thousand rows cost is BenchmarkExport.
-func TestCheck31(t *testing.T) {
+func TestExportIsTheFilteredList(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
@@ -230,8 +230,8 @@ func thirdParty(t *testing.T, run bool) (*house, *brokertest.Upstream, *brokerte
 	return h, up, h.Open(t, spec)
 }
 
-// Check 32: no page and no file holds a secret that was issued.
-func TestCheck32(t *testing.T) {
+// No page and no file holds a secret that was issued.
+func TestNoPageOrFileHoldsAnIssuedSecret(t *testing.T) {
 	t.Parallel()
 	h, _, s := thirdParty(t, false)
 	var secrets, leases []string
@@ -259,9 +259,9 @@ func TestCheck32(t *testing.T) {
 	}
 }
 
-// Check 33: while the provider hangs the page says that nobody knows, and offers another
+// While the provider hangs the page says that nobody knows, and offers another
 // attempt; once it answers, both times are there, apart.
-func TestCheck33(t *testing.T) {
+func TestNobodyKnowsWhileTheProviderHangs(t *testing.T) {
 	t.Parallel()
 	h, up, s := thirdParty(t, true)
 	tok, err := s.Ask(t, "up:a:read")

@@ -296,7 +296,7 @@ func TestHostileProofs(t *testing.T) {
 	}
 }
 
-// H30: neither the Host header nor a forwarding header makes a proof good.
+// Neither the Host header nor a forwarding header makes a proof good.
 func TestHostDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Now)

@@ -1,6 +1,7 @@
 // Single checks, by their number in the console's acceptance list.
 import assert from 'node:assert/strict';
 import { ownName } from './origin.mjs';
+import { passkeys } from './passkeys.mjs';
 
 // cookies 40: what the browser keeps, and what another site can make it send.
 async function headers(house) {
@@ -150,4 +151,4 @@ async function tabs(house) {
   return took;
 }
 
-export const checks = [['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['36 focus', focus], ['37 weight', weight], ['40 headers and cookies', headers], ['40 a name of its own', ownName]];
+export const checks = [['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['36 focus', focus], ['37 weight', weight], ['40 headers and cookies', headers], ['40 a name of its own', ownName], ['13 and 15 passkeys', passkeys]];

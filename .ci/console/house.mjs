@@ -10,6 +10,7 @@ export class House {
   // start runs `ebb demo --console` until end.
   static async start(ebb) {
     const h = new House();
+    h.ebb = ebb;
     h.process = spawn(ebb, ['demo', '--console'], { stdio: ['pipe', 'pipe', 'inherit'] });
     h.lines = readline.createInterface({ input: h.process.stdout });
     h.waiting = [];

@@ -72,7 +72,7 @@ async function weight(house) {
 
 // 36: whoever goes through a page by keyboard sees where they are.
 async function focus(house) {
-  const c = await house.context('eve');
+  const c = await house.context('eve', { reducedMotion: 'reduce' }); // what slides away is not in the way for long
   const p = await c.newPage();
   const hrefs = async (at, part) => (await p.goto(house.url + at), p.locator(`main a[href*="${part}"]`).first().getAttribute('href'));
   const at = ['/queue', '/tasks', '/credentials', '/audit', '/insights', '/settings', await hrefs('/queue', '/requests/req_'), await hrefs('/tasks', '/tasks/tsk_'), await hrefs('/credentials', '/credentials/lse_')];

@@ -32,6 +32,13 @@ type house struct {
 func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.Method) *house {
 	t.Helper()
 	h := &house{t: t, Env: brokertest.New(t, c)}
+	h.open(t, methods...)
+	return h
+}
+
+// open puts a console before the broker.
+func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
+	t.Helper()
 	var err error
 	if h.at, err = web.OwnName(h.Issuer, h.Ring.Derive("console-name")); err != nil {
 		t.Fatal(err)
@@ -49,7 +56,6 @@ func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.
 		t.Fatal(err)
 	}
 	h.console.Register()
-	return h
 }
 
 // browser is somebody's browser: it keeps cookies and says what browsers say.

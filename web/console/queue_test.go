@@ -108,7 +108,7 @@ func BenchmarkQueue(b *testing.B) {
 	})
 	who := h.as(brokertest.Approver)
 	for b.Loop() {
-		who.get("/queue").is(b, http.StatusOK, "(1000+)")
+		who.get("/queue").is(b, http.StatusOK, "(1000&#43;)")
 	}
 }
 

@@ -1,0 +1,236 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/memstore"
+)
+
+// torn is a browser that goes away after so many bytes.
+type torn struct {
+	header http.Header
+	left   int
+}
+
+func (w *torn) Header() http.Header { return w.header }
+func (w *torn) WriteHeader(int)     {}
+func (w *torn) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, errors.New("write: broken pipe")
+	}
+	return len(p), nil
+}
+
+// An export that is cut off is on the record as that, with the rows that were written.
+func TestExportCutOff(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	h.issued(h.Open(t, brokertest.Spec()).Task, 600, nil)
+	b := h.as(brokertest.Auditor)
+	for _, path := range []string{"/credentials.csv", "/credentials.jsonl"} {
+		func() {
+			defer func() {
+				if got := recover(); got != http.ErrAbortHandler {
+					t.Errorf("%s: ended with %v, as if it was whole", path, got)
+				}
+			}()
+			b.stream(path, &torn{header: http.Header{}, left: 40_000})
+		}()
+		var x broker.Export
+		e := h.lastEntry(t, audit.RecordExported)
+		if err := json.Unmarshal(e.Data, &x); err != nil || x.Whole || x.Rows < 1 || x.Rows >= 600 || !strings.HasPrefix(path, "/"+x.List) || e.Actor != brokertest.Auditor {
+			t.Errorf("%s: the record says %s (%v)", path, e.Data, err)
+		}
+	}
+}
+
+// silent is a ledger that answers nothing while on.
+type silent struct {
+	broker.Ledger
+	on *atomic.Bool
+}
+
+var errSilent = errors.New("dial tcp 10.0.0.5:6379: connection refused")
+
+func (s silent) err() error {
+	if s.on.Load() {
+		return errSilent
+	}
+	return nil
+}
+
+func (s silent) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
+	if err := s.err(); err != nil {
+		return broker.Live{}, err
+	}
+	return s.Ledger.Admit(ctx, a)
+}
+
+func (s silent) SetState(ctx context.Context, id string, st broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
+	if err := s.err(); err != nil {
+		return broker.Counts{}, false, err
+	}
+	return s.Ledger.SetState(ctx, id, st, at, keep)
+}
+
+func (s silent) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) (bool, error) {
+	if err := s.err(); err != nil {
+		return false, err
+	}
+	return s.Ledger.EndLease(ctx, l, at)
+}
+
+// What ends things works from the console while the ledger is gone (I6).
+func TestEndsWithoutLedger(t *testing.T) {
+	t.Parallel()
+	var off atomic.Bool
+	h := newHouse(t, brokertest.Config{Ledger: silent{memstore.New(memstore.Config{}), &off}})
+	s, other := h.Open(t, brokertest.Spec()), h.Open(t, brokertest.Spec())
+	tok, err := s.Ask(t, "orders:eu/1:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := h.as(brokertest.Operator)
+	lease, task := b.get("/credentials/"+tok.LeaseID), b.get("/tasks/"+other.Task.ID)
+	off.Store(true)
+	// It is ended, and the person is told that the ledger has not heard of it yet.
+	for path, page := range map[string]answer{"/credentials/" + tok.LeaseID + "/revoke": lease, "/tasks/" + other.Task.ID + "/stop": task} {
+		a := b.send(page, path, url.Values{"reason": {"enough"}})
+		if a.is(t, http.StatusServiceUnavailable, "goes on trying"); strings.Contains(a.body, "10.0.0.5") {
+			t.Errorf("%s tells what is broken", path)
+		}
+	}
+	who := h.Principals[brokertest.Auditor]
+	if l, err := h.Broker.Lease(t.Context(), who, tok.LeaseID); err != nil || l.State == broker.LeaseLive {
+		t.Errorf("%s, %v", l.State, err)
+	}
+	if k, err := h.Broker.Task(t.Context(), who, other.Task.ID); err != nil || k.State != broker.TaskClosed || k.Reason != "enough" {
+		t.Errorf("%s %q, %v", k.State, k.Reason, err)
+	}
+}
+
+// To give up on a provider is a person's word: its name is typed, a reason is given, and
+// no page claims that the credential is dead there.
+func TestForceForm(t *testing.T) {
+	t.Parallel()
+	h, up, s := thirdParty(t, true)
+	tok, err := s.Ask(t, "up:a:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/credentials/" + tok.LeaseID
+	up.On(brokertest.OpRevoke, brokertest.Hang)
+	b := h.as(brokertest.Operator)
+	b.send(b.get(path), path+"/revoke", url.Values{"reason": {"it leaked"}}).is(t, http.StatusSeeOther)
+	until(t, func() (answer, bool) {
+		a := b.get(path)
+		return a, strings.Contains(a.body, "UNSURE")
+	})
+	if page := h.as(brokertest.Auditor).get(path); strings.Contains(page.body, path+"/force") {
+		t.Error("an auditor may give up on it")
+	}
+	b.send(b.get(path), path+"/force", url.Values{"provider": {"UP"}, "reason": {"seen in its console"}}).is(t, http.StatusBadRequest, "Nothing was changed")
+	if a := b.send(b.get(path), path+"/force", url.Values{"provider": {"up"}, "reason": {" "}}); a.StatusCode != http.StatusBadRequest {
+		t.Errorf("without a reason: %d", a.StatusCode)
+	}
+	b.send(b.get(path), path+"/force", url.Values{"provider": {"up"}, "reason": {"seen in its console"}}).is(t, http.StatusSeeOther)
+	b.get(path).is(t, http.StatusOK, "nobody knows: a person said that nothing is owed any more")
+	if e := h.lastEntry(t, audit.LeaseForced); e.Actor != brokertest.Operator || e.LeaseID != tok.LeaseID || !strings.Contains(string(e.Data), "seen in its console") {
+		t.Errorf("the record says %s: %s", e.Actor, e.Data)
+	}
+}
+
+// altered is a record in which somebody has written another name.
+type altered struct {
+	broker.Journal
+	kind string
+}
+
+func (a altered) EntryList(ctx context.Context, q broker.EntryQuery) (broker.EntrySlice, error) {
+	s, err := a.Journal.EntryList(ctx, q)
+	for i := range s.Entries {
+		if s.Entries[i].Kind == a.kind {
+			s.Entries[i].Actor = "somebody else"
+		}
+	}
+	return s, err
+}
+
+// An entry that was altered after it was written is named by the check, and its page
+// says that its content is not what its hash was made of.
+func TestAlteredEntryIsSeen(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	h.Open(t, brokertest.Spec())
+	e := h.lastEntry(t, audit.TaskOpened)
+	h.Config.Journal, h.Config.Registerer = altered{h.Config.Journal, audit.TaskOpened}, nil
+	var err error
+	if h.Broker, err = broker.New(t.Context(), h.Config); err != nil {
+		t.Fatal(err)
+	}
+	h.open(t)
+	b := h.as(brokertest.Auditor)
+	page := b.get("/audit/check")
+	page.is(t, http.StatusOK, e.Writer, fmt.Sprint(e.Seq))
+	if strings.Contains(page.body, "What was checked holds together") {
+		t.Error("the check sees nothing")
+	}
+	page = b.get(fmt.Sprintf("/audit/%s/%d", e.Writer, e.Seq))
+	if page.is(t, http.StatusOK, "somebody else"); strings.Contains(page.body, "its content has its hash") {
+		t.Error("the page of the entry sees nothing")
+	}
+}
+
+// A request that ends after the clocks were changed is drawn in the zone's name of that
+// hour, and its length is not an hour off.
+func TestClocksChange(t *testing.T) {
+	t.Parallel()
+	for zone, c := range map[string]struct {
+		now           time.Time
+		before, after string
+	}{
+		"Europe/Berlin":    {time.Date(2026, 3, 29, 0, 45, 0, 0, time.UTC), "01:45:00 CET", "03:14:00 CEST"},
+		"America/New_York": {time.Date(2026, 11, 1, 5, 45, 0, 0, time.UTC), "01:45:00 EDT", "01:14:00 EST"},
+		"Pacific/Apia":     {time.Date(2026, 3, 29, 0, 45, 0, 0, time.UTC), "13:45:00 &#43;13", "14:14:00 &#43;13"},
+	} {
+		h := newHouse(t, brokertest.Config{Start: c.now})
+		r := h.asked("orders:eu/1:write")
+		b := h.as(brokertest.Approver)
+		b.cookies["ebb-zone"] = zone
+		b.get("/requests/"+r.ID).is(t, http.StatusOK, "30 min left")
+		b.get("/queue").is(t, http.StatusOK, "30 min left")
+		h.Clock.Add(29 * time.Minute)
+		aud := h.as(brokertest.Auditor) // which is on the record, at an hour of the other name
+		aud.cookies["ebb-zone"] = zone
+		aud.get("/audit").is(t, http.StatusOK, c.before, c.after)
+		b.get("/queue").is(t, http.StatusOK, "1 min left")
+	}
+}
+
+// More than a thousand requests wait: the page says so, and is the first fifty.
+func TestMoreThanCounted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	now := h.Clock.Now()
+	h.wait(broker.WaitingCap+100, func(i int, r *broker.Request) {
+		r.Rank, r.ExpiresAt = 3-i%2, // the one that was asked is high, too
+			now.Add(time.Duration(i)*time.Second+time.Hour)
+	})
+	a := h.as(brokertest.Approver).get("/queue")
+	a.is(t, http.StatusOK, "Waiting for you (1000&#43;)", "551 high", "449&#43; medium")
+	if n := len(reviews.FindAllString(a.body, -1)); n != 50 {
+		t.Errorf("%d rows", n)
+	}
+}

@@ -93,7 +93,12 @@ func (s *Console) addPasskey(c echo.Context, v *visit) error {
 	return s.redirect(c, "/settings")
 }
 
+// removePasskey forgets one. Who finds an open browser must not be rid so of the passkey
+// that an approval would have asked for.
 func (s *Console) removePasskey(c echo.Context, v *visit) error {
+	if !s.fresh(v) {
+		return broker.E(broker.Forbidden, "To remove a passkey, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link in the settings.", nil)
+	}
 	id, err := hex.DecodeString(c.Request().PostForm.Get("id"))
 	if err != nil {
 		return broker.E(broker.Invalid, "This is no passkey.", err)

@@ -145,7 +145,14 @@ func TestPasskeySettings(t *testing.T) {
 	if page := b.get("/settings"); strings.Contains(page.body, "My key") {
 		t.Error("it is still there")
 	}
-	h.Clock.Add(10 * time.Minute)
+	late := newAuthenticator(t)
+	late.register(b).is(t, http.StatusSeeOther)
+	page = b.get("/settings")
+	h.Clock.Add(10*time.Minute + time.Second)
+	b.send(page, "/settings/passkeys/remove", nil).is(t, http.StatusForbidden, "To remove a passkey")
+	if page = b.get("/settings"); !strings.Contains(page.body, "My key") || strings.Contains(page.body, "/settings/passkeys/remove") {
+		t.Error("it is gone, or a button says that it could be")
+	}
 	b.get("/settings").is(t, http.StatusOK, "sign in again")
 	b.get("/settings/passkeys/options").is(t, http.StatusForbidden)
 }

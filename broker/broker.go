@@ -42,13 +42,16 @@ type Provider struct {
 
 // Config is what New needs. Every member without a default is required.
 type Config struct {
-	Issuer    string // public base URL, byte-identical to the iss of every token
-	Ledger    Ledger
-	Journal   Journal
-	Desk      Desk
-	Policy    *policy.Live
-	Attestors map[string]attest.Attestor
-	Liveness  map[string]Liveness // by the attestor's name
+	Issuer   string // public base URL, byte-identical to the iss of every token
+	Ledger   Ledger
+	Journal  Journal
+	Desk     Desk
+	Policy   *policy.Live
+	Policies PolicyDesk // drafts and releases; nil = there are none
+	// PolicySource says where Policy is from; required with Policies.
+	PolicySource PolicySource
+	Attestors    map[string]attest.Attestor
+	Liveness     map[string]Liveness // by the attestor's name
 	// EvidenceHeaders are, by the attestor's name, the HTTP headers that evidence
 	// comes in where a platform's egress writes it; all others take it from the body.
 	EvidenceHeaders map[string]string
@@ -105,6 +108,7 @@ type Broker struct {
 	sequels   *sequels
 	insights  insightsCache
 	leases    leaseTallies
+	replays   replays
 	behind    atomic.Bool // something is owed to a provider that is not configured any more
 	countMu   sync.Mutex
 	counted   map[string]bool // such providers in the metrics
@@ -188,7 +192,7 @@ func (c *Config) check() error {
 	u, err := url.Parse(c.Issuer)
 	need(err == nil && u.IsAbs() && u.Host != "" && u.RawQuery == "" && u.Fragment == "", "Issuer must be an absolute URL without query and fragment")
 	need(c.Ledger != nil && c.Journal != nil && c.Desk != nil, "Ledger, Journal and Desk are required")
-	need(c.Policy != nil && c.Keys != nil, "Policy and Keys are required")
+	need(c.Policy != nil && c.PolicySource != nil && c.Keys != nil, "Policy, PolicySource and Keys are required")
 	need(c.Instance == "" || provider.Name(c.Instance, leasePrefix+strings.Repeat("0", 32)) != "", "Instance must be 8 hex digits")
 	need(c.Limits.TicketTTL <= time.Minute, "Limits.TicketTTL is at most 60 s")
 	for name, p := range c.Providers {

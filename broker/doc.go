@@ -8,6 +8,7 @@
 //	            does, journal_filters.go what is read,
 //	            journal_listing.go what is paged through; statistics.go Statistics: sums
 //	            over a window
+//	journal_policies.go  PolicyDesk: drafts and releases of policies
 //	seal.go     Sealer: revocation handles at rest
 //	task.go lease.go request.go service.go   the nouns; ids.go their ids
 //	errors.go   Kind, Error and the sentinels of the stores
@@ -17,6 +18,8 @@
 //	open.go     a task is opened; tend.go  seen alive, paused, resumed, tainted
 //	record.go   audit entries, and writing them
 //	secrets.go  the operator's secrets, which drivers use
+//	policies.go policies are drafted, and published by a second person; policies_try.go
+//	            what a draft would decide, policies_replay.go what it would have decided
 //	mark.go     which requests wait, for those who are to be told
 //	person.go   people of the console: their sessions on the record, what is spent once
 //	trial.go    a provider tried out in a task of its own; trial_steps.go: what is

@@ -18,9 +18,10 @@ const (
 	leasePrefix   = "lse_"
 	requestPrefix = "req_"
 	sandboxPrefix = "sbx_"
+	draftPrefix   = "pol_" // of policies
 )
 
-var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx)_[0-9a-f]{32}$`)
+var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx|pol)_[0-9a-f]{32}$`)
 
 func newID(prefix string) string {
 	u := uuid.Must(uuid.NewV7()) // fails only when the system has no randomness

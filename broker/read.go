@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 
-	"ebb/broker/provider"
 	"ebb/scopes/policy"
 )
 
@@ -91,18 +90,7 @@ func (b *Broker) Explain(_ context.Context, who Principal, q policy.Query) (poli
 	if err := allow(who, false, RoleOperator, RoleAuditor, RoleApprover); err != nil {
 		return policy.Explanation{}, err
 	}
-	if q.Revocability == "" { // as it would be for these scopes
-		r := provider.Revocability{Class: provider.ClassInstant}
-		for _, name := range q.Scopes.Providers() {
-			p, known := b.cfg.Providers[name]
-			if !known {
-				r = provider.Revocability{Class: provider.ClassTTLOnly}
-				break
-			}
-			r = weaker(r, promised(p))
-		}
-		q.Revocability, q.Bound = string(r.Class), r.Bound
-	}
+	b.promise(&q)
 	x, err := b.cfg.Policy.Current().Explain(q)
 	if err != nil {
 		return x, E(Invalid, "The query cannot be judged: it lacks a member or policy does not understand it.", err)

@@ -39,6 +39,7 @@ var released = []string{
 	"0014_passkeys.sql 5cd7c87a8b07d375b5f004bb91ee082895ce9cf49b5fc213e3d7964e864b469e",
 	"0015_held.sql 1399dc1aff1d4aa123a9679964a65118f904a2ceb0dfdab4c22d4c62a761e78b",
 	"0016_vote_names.sql 4dbd14547e10faec0173d6414a575d6cffc8a97a9976a3c77e382902f2f9d11c",
+	"0017_policies.sql f18d8fd499277e271ca495331b3f65f211ec914ee94f6853fdcbf0d1aae5e0a5",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

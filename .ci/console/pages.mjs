@@ -25,6 +25,15 @@ export const pages = [
   { name: 'audit', who: 'eve', path: '/audit' },
   { name: 'entry', who: 'eve', path: first('/audit', /^\/audit\/[^/]+\/\d+$/) },
   { name: 'chains', who: 'eve', path: '/audit/chains' },
+  { name: 'policy', who: 'ola', path: '/policy' },
+  { name: 'policy-ask', who: 'uma', path: async (page, url) => {
+    await page.goto(url + '/policy');
+    const draft = (await page.locator('main a[href^="/policy/drafts/"]').first().getAttribute('href')).split('/').pop();
+    return `/policy?provider=code&resource=acme/web&action=write&minutes=60&draft=${draft}`;
+  } },
+  { name: 'draft', who: 'uma', path: first('/policy', /^\/policy\/drafts\/pol_/) },
+  { name: 'replay', who: 'ola', path: async (page, url) => `${await first('/policy', /^\/policy\/drafts\/pol_/)(page, url)}/replay?days=1` },
+  { name: 'draft-file', who: 'ola', path: first(first('/policy', /^\/policy\/drafts\/pol_/), /file\?name=/) },
   { name: 'settings', who: 'mia', path: '/settings' },
   { name: 'error', who: 'mia', path: '/nowhere' },
 ];

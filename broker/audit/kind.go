@@ -10,6 +10,11 @@ const (
 
 	PolicyReloaded = "policy.reloaded" // a new policy set decides from now on
 	PolicyRejected = "policy.rejected" // a new policy set was broken; the last good one stays
+
+	PolicyDrafted   = "policy.drafted"   // somebody proposed a policy set, or changed what they had proposed
+	PolicyDropped   = "policy.dropped"   // a proposed set was given up
+	PolicyPublished = "policy.published" // a second person put a proposed set in force
+
 	LedgerRefilled = "ledger.refilled" // the ledger was filled from the journal
 	LedgerLost     = "ledger.lost"     // the ledger lost data; nothing mints until it is refilled
 
@@ -79,7 +84,7 @@ func Kinds() []string {
 		LedgerLost, LedgerRefilled,
 		OrphanRevoked,
 		PasskeyAdded, PasskeyRemoved,
-		PolicyRejected, PolicyReloaded,
+		PolicyDrafted, PolicyDropped, PolicyPublished, PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,
 		RecordExported,
 		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestHeld, RequestRepeated, RequestVoted, RequestWithdrawn,

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,23 +22,24 @@ import (
 	"ebb/broker"
 	"ebb/broker/keys"
 	"ebb/broker/memstore"
+	"ebb/broker/policysource"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/sqlstore"
-	"ebb/scopes/policy"
 )
 
 // Names that every Env has.
 const (
-	Issuer   = "https://ebb.test"
-	Orders   = "https://orders.test/" // resource of provider "orders"
-	Mail     = "https://mail.test/"   // resource of provider "mail"
-	Runner   = "ci"                   // runner
-	Runner2  = "ci-2"                 // another runner
-	Approver = "ann"                  // approver of group approvers
-	Second   = "bob"                  // another approver of group approvers
-	Auditor  = "aud"                  // auditor
-	Operator = "ops"                  // operator, auditor, runner
-	Server   = "orders-api"           // resource server of Orders
+	Issuer    = "https://ebb.test"
+	Orders    = "https://orders.test/" // resource of provider "orders"
+	Mail      = "https://mail.test/"   // resource of provider "mail"
+	Runner    = "ci"                   // runner
+	Runner2   = "ci-2"                 // another runner
+	Approver  = "ann"                  // approver of group approvers
+	Second    = "bob"                  // another approver of group approvers
+	Auditor   = "aud"                  // auditor
+	Operator  = "ops"                  // operator, auditor, runner
+	Operator2 = "ols"                  // another operator
+	Server    = "orders-api"           // resource server of Orders
 )
 
 // Config changes what New builds. The zero value is a whole broker.
@@ -46,6 +48,7 @@ type Config struct {
 	Journal   broker.Journal // nil = SQLite in a temporary directory; set both or none
 	Desk      broker.Desk
 	Policies  map[string][]byte // Cedar files; nil = the starter policy
+	Published bool              // policies are what is published, Policies until something is
 	Attestors map[string]attest.Attestor
 	Liveness  map[string]broker.Liveness
 	Headers   map[string]string          // evidence headers, by the attestor's name
@@ -184,12 +187,21 @@ func ring(t testing.TB, dir string, alg jose.Alg, now time.Time) *keys.Ring {
 
 func (e *Env) config(t testing.TB, c Config) broker.Config {
 	t.Helper()
-	set := policy.Starter()
+	source := policysource.Config{Journal: c.Journal, Log: slog.New(slog.DiscardHandler), Now: e.Clock.Now}
 	if c.Policies != nil {
-		var err error
-		if set, err = policy.Load(c.Policies); err != nil {
-			t.Fatal(err)
+		dir := fstest.MapFS{}
+		for name, text := range c.Policies {
+			dir[name] = &fstest.MapFile{Data: text}
 		}
+		source.Dir = dir
+	}
+	desk, _ := c.Journal.(broker.PolicyDesk)
+	if c.Published {
+		source.Releases = desk
+	}
+	policies, err := policysource.Open(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
 	}
 	driver, err := jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Ring})
 	if err != nil {
@@ -205,7 +217,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 	attestors := map[string]attest.Attestor{"enroll": enr}
 	maps.Copy(attestors, c.Attestors)
 	cfg := broker.Config{
-		Issuer: e.Issuer, Ledger: c.Ledger, Journal: c.Journal, Desk: c.Desk, Policy: policy.NewLive(set), Attestors: attestors, Liveness: c.Liveness, EvidenceHeaders: c.Headers,
+		Issuer: e.Issuer, Ledger: c.Ledger, Journal: c.Journal, Desk: c.Desk, Policy: policies.Live(), PolicySource: policies, Policies: desk, Attestors: attestors, Liveness: c.Liveness, EvidenceHeaders: c.Headers,
 		Providers: map[string]broker.Provider{
 			"orders": {Driver: driver, Kind: "jwt", Resource: Orders},
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
@@ -237,6 +249,7 @@ func (e *Env) principals(t testing.TB) []broker.PrincipalConfig {
 		{ID: Second, Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}},
 		{ID: Auditor, Roles: []broker.Role{broker.RoleAuditor}},
 		{ID: Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor, broker.RoleRunner}},
+		{ID: Operator2, Roles: []broker.Role{broker.RoleOperator}},
 		{ID: Server, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{Orders}},
 	} {
 		s := NewKey(t)

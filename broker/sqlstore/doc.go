@@ -14,6 +14,7 @@
 //	sealing.go    the wrapped data keys of package seal
 //	safe.go       the sealed secrets of package safe
 //	sessions.go   the sessions of package people; passkeys.go  and its passkeys
+//	policies.go   drafts of policies; releases.go  those that were published
 //
 // The way of a write:
 //

@@ -41,7 +41,7 @@ func stores(empty func(testing.TB) string) storetest.OpenStores {
 		url := empty(t)
 		return func() storetest.Stores {
 			s := open(t, url)
-			return storetest.Stores{Journal: s, Desk: s, Close: s.Close}
+			return storetest.Stores{Journal: s, Desk: s, Policies: s, Close: s.Close}
 		}
 	}
 }
@@ -65,4 +65,9 @@ func TestDesk(t *testing.T) {
 func TestLane(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunLane(t, stores(empty)) })
+}
+
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunPolicies(t, stores(empty)) })
 }

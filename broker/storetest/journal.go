@@ -14,9 +14,10 @@ import (
 
 // Stores is one process run on a database.
 type Stores struct {
-	Journal broker.Journal
-	Desk    broker.Desk
-	Close   func() error
+	Journal  broker.Journal
+	Desk     broker.Desk
+	Policies broker.PolicyDesk
+	Close    func() error
 }
 
 // OpenStores makes an empty database for t. Each call of what it returns is

@@ -38,9 +38,23 @@ func (c *cli) demoConsole(ctx context.Context, listen string) error {
 	}
 	err = history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}})
 	if err == nil {
+		err = historyDraft(ctx, e)
+	}
+	if err == nil {
 		err = c.invite(ctx, e)
 	}
 	return errors.Join(err, e.end())
+}
+
+// historyDraft leaves a draft of policies behind that somebody should look at twice.
+func historyDraft(ctx context.Context, e *embedded) error {
+	files, err := history.DraftPolicies()
+	if err != nil {
+		return err
+	}
+	author, _ := e.node.broker.Principal(history.Operator)
+	_, err = e.node.broker.DraftPolicies(ctx, author, "Fewer questions about code and the helpdesk", files)
+	return err
 }
 
 // historyNode is an ebb that begins when the history does. dir is for its secrets.
@@ -59,7 +73,7 @@ func historyNode(ctx context.Context, desk *history.Helpdesk, dir, listen string
 	}
 	clock := history.NewClock(history.Length)
 	e, err := embed(ctx, embedding{
-		Environ: []string{"EBB_LISTEN=" + listen}, People: people, Providers: providers, Policy: policies, Now: clock.Now,
+		Environ: []string{"EBB_LISTEN=" + listen, "EBB_POLICY_SOURCE=database"}, People: people, Providers: providers, Policy: policies, Now: clock.Now,
 		Limits: broker.Limits{PollInterval: time.Second, MaxTaskTTL: 8 * time.Hour},
 	})
 	return e, clock, keys, err

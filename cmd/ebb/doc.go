@@ -10,7 +10,7 @@
 //
 // One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, delegate.go,
 // hold.go, attest.go (and attest_challenge.go), console.go, run.go, requests.go (and requests_risk.go), leases.go, providers.go,
-// secrets.go, audit.go (and audit_verify.go), policy.go (and policy_try.go), keys.go, config.go,
+// secrets.go, audit.go (and audit_verify.go), policy.go (and policy_try.go, policy_compare.go), keys.go, config.go,
 // migrate.go, doctor.go (and doctor_local.go, doctor_remote.go, doctor_console.go), bench.go (and bench_server.go),
 // demo.go (and demo_console.go), version.go.
 //
@@ -20,7 +20,6 @@
 //	internal/bench    what `ebb bench` measures
 //	internal/demo     the guided tour
 //	internal/history  a day of work, for the console to show
-//	internal/replay   the decisions of an audit export, for a draft policy
 //
 // The tests beside it hold the house together: layers_test.go (who may import
 // whom), exits_test.go (who may take a secret out of custody), script_test.go

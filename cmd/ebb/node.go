@@ -40,7 +40,7 @@ func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
 	done := make(chan error, 1)
 	go func() { done <- n.broker.Run(work) }()
 	g.Go(func() error { return n.keepKeys(running) })
-	g.Go(func() error { return n.policies.watch(running, policyRound, reload) })
+	g.Go(func() error { return n.policies.Watch(running, policyRound, reload) })
 	for _, r := range n.runners {
 		g.Go(func() error { return r.Run(running) })
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ebb/broker/policysource"
 	"ebb/cmd/ebb/internal/out"
 	"ebb/scopes/policy"
 )
@@ -61,7 +62,7 @@ func (c *cli) policyShow() *cobra.Command {
 			c.printf("%s", policy.StarterSource())
 			return nil
 		}
-		files, _, err := readPolicies(os.DirFS(dir))
+		files, err := policysource.ReadDir(os.DirFS(dir))
 		if err != nil {
 			return usage(err.Error(), "name a directory that holds *.cedar files")
 		}

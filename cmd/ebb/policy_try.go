@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ebb/broker/replay"
 	"ebb/cmd/ebb/internal/out"
-	"ebb/cmd/ebb/internal/replay"
 	"ebb/scopes/policy"
 )
 
@@ -193,12 +193,13 @@ var changeColumns = []out.Column[replay.Change]{
 }
 
 func (c *cli) policyReplay() *cobra.Command {
-	var draft string
+	var draft, live string
 	cmd := &cobra.Command{
 		Use: "replay EXPORT --dir DRAFT", Short: "Say what a draft would have decided differently, from an audit export", Args: cobra.ExactArgs(1),
-		Long: "Let the policies of a draft directory decide again what the export (\"-\" = standard\ninput) of `ebb audit export` recorded, and list what would have changed. Nothing is\nchanged or asked of a server.",
+		Long: "Let the policies of a draft directory decide again what the export (\"-\" = standard\ninput) of `ebb audit export` recorded, and list what would have changed. Nothing is\nchanged or asked of a server. --live counts what both sets grant, ask and deny, as the\nconsole does.",
 	}
 	cmd.Flags().StringVar(&draft, "dir", "", "draft policy directory")
+	cmd.Flags().StringVar(&live, "live", "", "policy `directory` to compare with, \"starter\" = the built-in one; default: with what was recorded")
 	strict := cmd.Flags().Bool("strict", false, "exit 1 when anything would have been wider")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		if draft == "" {
@@ -217,11 +218,14 @@ func (c *cli) policyReplay() *cobra.Command {
 			defer f.Close()
 			in = f
 		}
-		decisions, skipped, err := replay.Read(in)
+		past, err := replay.Read(in)
 		if err != nil {
 			return fail(err.Error(), "name the file that `ebb audit export` wrote")
 		}
-		changes := replay.Against(set, decisions)
+		if live != "" {
+			return c.comparePast(live, set, past, *strict)
+		}
+		changes := replay.Against(set, past.Decisions)
 		if err := out.List(c.stdout, c.format, changeColumns, changes); err != nil {
 			return err
 		}
@@ -231,7 +235,7 @@ func (c *cli) policyReplay() *cobra.Command {
 				wider++
 			}
 		}
-		c.sayf("%d decisions replayed, %d would have changed, %d of them wider; %d skipped: the export lacks the start of their task\n", len(decisions), len(changes), wider, skipped)
+		c.sayf("%d decisions replayed, %d would have changed, %d of them wider; %d skipped: the export lacks the start of their task\n", len(past.Decisions), len(changes), wider, past.Skipped)
 		if *strict && wider > 0 {
 			return fail("the draft is wider", "look at the lines marked WIDER")
 		}

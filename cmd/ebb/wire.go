@@ -18,6 +18,7 @@ import (
 	"ebb/attest/fetch"
 	"ebb/broker"
 	"ebb/broker/keys"
+	"ebb/broker/policysource"
 	"ebb/broker/provider"
 	"ebb/broker/safe"
 	"ebb/broker/seal"
@@ -62,7 +63,7 @@ type node struct {
 	journal  *sqlstore.Store
 	links    *link.Links // nil = none are made
 	dir      *keys.Dir
-	policies *policies
+	policies *policysource.Source
 	ssh      api.SSHHosts      // nil = no SSH provider
 	runners  []provider.Runner // providers that look after something
 	sealing  *seal.Ring        // nil = nothing to seal
@@ -135,7 +136,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	}
 
 	// Who decides, who vouches, what mints, who may do what.
-	if n.policies, err = openPolicies(s, journal); err != nil {
+	if n.policies, err = openPolicies(ctx, s, journal); err != nil {
 		return err
 	}
 	attestors, err := openAttestors(s, n.url, ring, ledger, countFetches(metrics))
@@ -168,7 +169,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 
 	// The broker refills the ledger before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
-		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.live, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
+		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
 		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Instance: s.Instance, Nonces: nonces, Limits: limits, Logger: s.Log, Registerer: metrics, Now: s.Now,
 	})
 	return err
@@ -191,7 +192,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), Policies: n.policies.files, SSH: n.ssh, Links: n.apiLinks(), Now: s.Now})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@
 //	request.go                     one scope of a query -> one Cedar request and its entities
 //	clause.go, tri.go              policies as three-valued clauses, for scopes that are patterns
 //	decide.go                      verdict of each scope, then of the whole; smaller.go finds what to ask instead
-//	explain.go                     every policy's verdict and reason, as data
+//	explain.go                     every policy's verdict and reason, as data; outline.go what each is, for reviewers
 //	golden.go, goldenfile.go       `*.test.yaml` beside policies
 //	replay.go                      recorded queries against a draft
 //	live.go                        the Set in force, replaced whole

@@ -24,7 +24,7 @@ type Verdict struct {
 	ID      string `json:"id"`
 	File    string `json:"file"`
 	Line    int    `json:"line"`
-	Effect  string `json:"effect"`  // "permit", "ask" (a permit with @ask) or "forbid"
+	Effect  string `json:"effect"`  // EffectPermit, EffectAsk or EffectForbid
 	Matches string `json:"matches"` // "yes", "no", or "maybe": it holds for a part of the pattern, or that is not known
 	Decides bool   `json:"decides"` // it is one of the policies that determine the scope's effect
 	Reason  string `json:"reason"`
@@ -65,13 +65,7 @@ func (s *Set) Explain(q Query) (Explanation, error) {
 }
 
 func (r *request) explain(rule *rule, decides bool) (Verdict, error) {
-	v := Verdict{ID: rule.id, File: rule.at.file, Line: rule.at.line, Effect: "permit", Decides: decides}
-	switch {
-	case rule.forbid:
-		v.Effect = "forbid"
-	case rule.ask != nil:
-		v.Effect = "ask"
-	}
+	v := Verdict{ID: rule.id, File: rule.at.file, Line: rule.at.line, Effect: rule.effect(), Decides: decides}
 	result, open := yes, ""
 	for _, c := range rule.clauses {
 		t, err := r.holds(c.cond)

@@ -33,8 +33,8 @@ func Replay(draft *Set, recorded []Recorded) []Change {
 			c.Error = err.Error()
 			c.Diff = []string{"the draft cannot judge it: " + c.Error}
 		} else {
-			c.Diff = differences(past.Decision, now)
-			c.Wider = wider(past.Decision, now)
+			c.Diff = Differences(past.Decision, now)
+			c.Wider = Wider(past.Decision, now)
 		}
 		if len(c.Diff) > 0 {
 			changes = append(changes, c)
@@ -43,7 +43,8 @@ func Replay(draft *Set, recorded []Recorded) []Change {
 	return changes
 }
 
-func differences(was, now Decision) (diff []string) {
+// Differences says what is different, one line each. Versions, ids of policies and their texts alone are no difference.
+func Differences(was, now Decision) (diff []string) {
 	compare := func(what, was, now string) {
 		if was != now {
 			diff = append(diff, fmt.Sprintf("%s: %s -> %s", what, orNone(was), orNone(now)))
@@ -78,8 +79,9 @@ func (a *Approval) needs() string {
 	return strings.Join(distinct(parts), " and ")
 }
 
-// wider errs on the side of saying so: whoever reviews a draft looks at these first.
-func wider(was, now Decision) bool {
+// Wider reports whether now grants more than was, longer, more directly, or with other or fewer people. It errs on the side
+// of saying so: whoever reviews a draft looks at these first.
+func Wider(was, now Decision) bool {
 	if was.Effect != now.Effect {
 		return now.Effect > was.Effect
 	}

@@ -17,16 +17,15 @@ import (
 
 // Config is what New needs.
 type Config struct {
-	Broker     *broker.Broker      // required; its issuer must be the Mux's public URL
-	Mux        *web.Mux            // required: where the routes are registered
-	MCPCompat  bool                // metadata as MCP clients demand it, with an authorization endpoint that refuses
-	MutualTLS  bool                // the listener, or a configured proxy, asks for client certificates
-	KeyMaxAge  time.Duration       // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
-	FeedMaxAge time.Duration       // how stale a follower of the revocation feed may be; 0 = 60 s
-	Policies   func() []PolicyFile // the policy files in force, for GET /v1/policy; nil = none are shown
-	SSH        SSHHosts            // what hosts fetch; nil = there is no SSH provider
-	Links      Links               // into the console; nil = none are made
-	Now        func() time.Time    // nil = time.Now
+	Broker     *broker.Broker   // required; its issuer must be the Mux's public URL
+	Mux        *web.Mux         // required: where the routes are registered
+	MCPCompat  bool             // metadata as MCP clients demand it, with an authorization endpoint that refuses
+	MutualTLS  bool             // the listener, or a configured proxy, asks for client certificates
+	KeyMaxAge  time.Duration    // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
+	FeedMaxAge time.Duration    // how stale a follower of the revocation feed may be; 0 = 60 s
+	SSH        SSHHosts         // what hosts fetch; nil = there is no SSH provider
+	Links      Links            // into the console; nil = none are made
+	Now        func() time.Time // nil = time.Now
 }
 
 // API serves one broker.

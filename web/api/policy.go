@@ -1,22 +1,24 @@
 package api
 
 import (
+	"time"
+
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
+	"ebb/broker/policyset"
 	"ebb/scopes/policy"
 	"ebb/web"
 )
 
-// PolicyFile is one policy file in force.
-type PolicyFile struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
 type policyAnswer struct {
-	Version string       `json:"version"`
-	Files   []PolicyFile `json:"files"`
+	Version string           `json:"version"`
+	Source  policyset.Source `json:"source"`
+	Since   time.Time        `json:"since"`
+	Release int64            `json:"release,omitempty"`
+	Author  string           `json:"author,omitempty"`
+	By      string           `json:"by,omitempty"`
+	Files   []policyset.File `json:"files"`
 }
 
 type explainBody struct {
@@ -25,17 +27,11 @@ type explainBody struct {
 
 // policy shows what is in force to those who answer for it.
 func (a *API) policy(_ echo.Context, who broker.Principal, _ web.None) (policyAnswer, error) {
-	if !who.Has(broker.RoleOperator, broker.RoleAuditor, broker.RoleApprover) {
-		return policyAnswer{}, broker.E(broker.Forbidden, "Your principal has none of the roles this needs. Ask the operator.", nil)
-	}
-	if err := who.Certain(); err != nil {
+	p, err := a.b.PolicyInForce(who)
+	if err != nil {
 		return policyAnswer{}, err
 	}
-	out := policyAnswer{Version: a.b.PolicyVersion(), Files: []PolicyFile{}}
-	if a.cfg.Policies != nil {
-		out.Files = append(out.Files, a.cfg.Policies()...)
-	}
-	return out, nil
+	return policyAnswer{Version: p.Version, Source: p.Source, Since: p.Since, Release: p.Number, Author: p.Author, By: p.By, Files: p.Files}, nil
 }
 
 // explain says what policy would decide, and what each policy contributes.

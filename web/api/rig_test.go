@@ -113,10 +113,7 @@ func (r *rig) serve(t testing.TB, o options) {
 		t.Fatal(err)
 	}
 	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh,
-		Links: link.New(link.Config{Broker: r.env.Broker, Base: r.env.Issuer, Key: r.env.Ring.Derive("console-link"), Now: r.env.Clock.Now}),
-		Policies: func() []api.PolicyFile {
-			return []api.PolicyFile{{Name: "starter.cedar", Text: "permit(principal, action, resource);"}}
-		}})
+		Links: link.New(link.Config{Broker: r.env.Broker, Base: r.env.Issuer, Key: r.env.Ring.Derive("console-link"), Now: r.env.Clock.Now})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,11 @@ func (o *Operator) Explain(ctx context.Context, q policy.Query) (policy.Explanat
 // PolicyInfo is the policy set in force.
 type PolicyInfo struct {
 	Version string       `json:"version"`
+	Source  string       `json:"source"`  // starter, files or database
+	Since   time.Time    `json:"since"`   // the process that answers decides by it
+	Release int64        `json:"release"` // number under which it was published; 0 = it was not
+	Author  string       `json:"author"`
+	By      string       `json:"by"` // who published it
 	Files   []PolicyFile `json:"files"`
 }
 

@@ -59,7 +59,7 @@ func (s *Console) decide(c echo.Context) error {
 	if len(problems) > 0 {
 		return redraw(http.StatusUnprocessableEntity, problems)
 	}
-	if err := s.stepUp(c, v, r, in.Choice, &verdict); err != nil {
+	if err := s.stepUp(c, v, r.ID, in.Choice, &verdict); err != nil {
 		e := broker.AsError(err)
 		return redraw(web.Lookup(e.Kind).Status, map[string]string{"": e.Public})
 	}

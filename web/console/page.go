@@ -62,6 +62,7 @@ var entries = []entry{
 	{"/tasks", "Tasks", taskReaders},
 	{"/credentials", "Credentials", readers},
 	{"/audit", "Record", readers},
+	{"/policy", "Policy", policyReaders},
 	{"/insights", "Insights", []broker.Role{broker.RoleAuditor, broker.RoleOperator}},
 	{"/settings", "Settings", []broker.Role{broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}},
 }

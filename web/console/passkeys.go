@@ -119,6 +119,15 @@ func (s *Console) removePasskey(c echo.Context, v *visit) error {
 // Challenge is where the script of a form gets what the passkey is to sign; "" when this
 // person has none, or none is asked for here.
 func (v view) Challenge(request, choice, digest string) (string, error) {
+	return v.challengeAt("/requests/"+url.PathEscape(request), choice, digest)
+}
+
+// ChallengeForDraft is the same for publishing a draft of policies.
+func (v view) ChallengeForDraft(id, digest string) (string, error) {
+	return v.challengeAt("/policy/drafts/"+url.PathEscape(id), choicePublish, digest)
+}
+
+func (v view) challengeAt(page, choice, digest string) (string, error) {
 	if v.s.keys == nil {
 		return "", nil
 	}
@@ -126,7 +135,7 @@ func (v view) Challenge(request, choice, digest string) (string, error) {
 	if err != nil || len(have) == 0 {
 		return "", err
 	}
-	return v.Base + "/requests/" + url.PathEscape(request) + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}}.Encode(), nil
+	return v.Base + page + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}}.Encode(), nil
 }
 
 func (s *Console) challenge(c echo.Context, v *visit) error {

@@ -20,6 +20,7 @@ const (
 	choiceDeny    = "deny"
 	choiceNarrow  = "narrow"
 	choiceApprove = "approve"
+	choicePublish = "publish" // of a draft of policies
 )
 
 // code is one reason for a no, as the form offers it.
@@ -145,6 +146,9 @@ func (s *Console) off(c echo.Context, v *visit, r broker.Request, sh shown) (str
 	}
 	if effect == policy.Ask && again.Digest == r.Digest {
 		return "", nil
+	}
+	if s.b.PolicyVersion() == "" {
+		return "No policies are in force, so nothing can be approved until the operator has put some there. A no is taken all the same.", nil
 	}
 	return "The facts have changed since it was asked, so it cannot be approved as it stands. Deny it, and the agent may ask again.", changes(r, effect, again)
 }

@@ -20,15 +20,15 @@ const (
 	groupsFor = 15 * time.Minute
 )
 
-// stepUp is what a person proves again to give this answer to this request. A no needs
-// nothing: the safe way is the easy way. What proves it goes into the verdict; none = the
-// session alone.
-func (s *Console) stepUp(c echo.Context, v *visit, r broker.Request, choice string, out *broker.Verdict) error {
+// stepUp is what a person proves again to give this answer to this request, or draft of
+// policies. A no needs nothing: the safe way is the easy way. What proves it goes into the
+// verdict; none = the session alone.
+func (s *Console) stepUp(c echo.Context, v *visit, id, choice string, out *broker.Verdict) error {
 	switch {
 	case choice == choiceDeny:
 		return nil
 	case c.Request().PostForm.Get("assertion") != "":
-		return s.proved(c, v, passkey.Decision{Request: r.ID, Choice: choice, Digest: out.Digest}, out)
+		return s.proved(c, v, passkey.Decision{Request: id, Choice: choice, Digest: out.Digest}, out)
 	case s.fresh(v):
 		return nil
 	}
@@ -71,14 +71,18 @@ func (v view) Again(page string) string {
 
 // again leads to the identity provider, and from there back to the request or the settings.
 func (s *Console) again(c echo.Context, v *visit) error {
-	p := s.prover(v)
-	if p == nil {
-		return broker.E(broker.NotFound, "There is no provider to prove it to: sign in again.", nil)
-	}
 	to := "/settings"
 	if id := c.Param("id"); id != "" {
 		to = "/requests/" + url.PathEscape(id)
 	}
-	setCookie(c, cookieTo, to, http.SameSiteLaxMode, 10*time.Minute)
+	return s.proveAgain(c, v, to)
+}
+
+func (s *Console) proveAgain(c echo.Context, v *visit, back string) error {
+	p := s.prover(v)
+	if p == nil {
+		return broker.E(broker.NotFound, "There is no provider to prove it to: sign in again.", nil)
+	}
+	setCookie(c, cookieTo, back, http.SameSiteLaxMode, 10*time.Minute)
 	return s.redirect(c, "/signin/"+p.Name()+"?again=1")
 }

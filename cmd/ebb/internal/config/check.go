@@ -48,6 +48,9 @@ func (c *Config) checkDirs(environ []string, src map[string]string, ps *Problems
 			*p, _ = filepath.Abs(*p) // fails only without a working directory
 		}
 	}
+	if c.PolicyDir != "" && c.PolicySource == PolicyDatabase {
+		ps.add("policy_dir", src["policy_dir"], "policies come from the database (policy_source), so that no file is read", "remove one of the two; `ebb policy show` prints the files for a first draft")
+	}
 	if c.PolicyDir != "" {
 		if info, err := os.Stat(c.PolicyDir); err != nil || !info.IsDir() {
 			ps.add("policy_dir", src["policy_dir"], c.PolicyDir+" is not a directory that can be read", "create it, or remove the key to use the starter policy")

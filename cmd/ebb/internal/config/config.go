@@ -20,6 +20,7 @@ type Config struct {
 	Database       string
 	Redis          Redis
 	PolicyDir      string
+	PolicySource   string // PolicyFiles or PolicyDatabase
 	Attestors      []Attestor
 	Providers      []Provider
 	Principals     []Principal
@@ -36,6 +37,12 @@ type Config struct {
 	databasePasswordFile string
 	databasePassword     provider.Secret
 }
+
+// Where policies come from.
+const (
+	PolicyFiles    = "files"
+	PolicyDatabase = "database"
+)
 
 // TLS is the server's certificate and its key, both or neither, and the CAs of
 // client certificates, or none. ClientCerts is "" or AnyClientCert.

@@ -69,6 +69,10 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Redis.CAFile }},
 	{Path: "redis.wait_replicas", Default: "0", Doc: "How many Redis replicas must confirm the end of a task or lease.",
 		to: func(c *Config, _ *reader) any { return &c.Redis.WaitReplicas }},
+	{Path: "policy_source", Default: PolicyFiles, Doc: "Where policies come from: files (policy_dir, or the built-in starter policy), or database: what operators draft and publish in the console, from the starter policy on.",
+		to: func(c *Config, _ *reader) any {
+			return choice{&c.PolicySource, []string{PolicyFiles, PolicyDatabase}}
+		}},
 	{Path: "policy_dir", Doc: "Directory of Cedar policies, watched; empty = the built-in starter policy (`ebb policy show`).",
 		to: func(c *Config, _ *reader) any { return &c.PolicyDir }},
 	{Path: "attestors", Doc: "List of {name, kind, on_death, reattest, on_lapse, evidence_header, config}: who may vouch for a sandbox; one named enroll is always there.",

@@ -5,22 +5,34 @@ import (
 	"io/fs"
 
 	"ebb/broker"
+	"ebb/broker/policyset"
+	"ebb/broker/policysource"
 )
 
-//go:embed policies/*.cedar
+//go:embed policies/*.cedar draft/*.cedar
 var policies embed.FS
+
+// DraftPolicies are what Operator proposes at the end of the day.
+func DraftPolicies() ([]policyset.File, error) {
+	dir, err := fs.Sub(policies, "draft")
+	if err != nil {
+		return nil, err
+	}
+	return policysource.ReadDir(dir)
+}
 
 // Policies are those that the day happens under.
 func Policies() (fs.FS, error) { return fs.Sub(policies, "policies") }
 
 // The people of the day.
 const (
-	Runner   = "ci"  // opens tasks
-	Mia      = "mia" // approver: web-maintainers
-	Tom      = "tom" // approver: web-maintainers, finance
-	Sam      = "sam" // approver: finance
-	Auditor  = "eve"
-	Operator = "ola"
+	Runner    = "ci"  // opens tasks
+	Mia       = "mia" // approver: web-maintainers
+	Tom       = "tom" // approver: web-maintainers, finance
+	Sam       = "sam" // approver: finance
+	Auditor   = "eve"
+	Operator  = "ola"
+	Operator2 = "uma"
 )
 
 // People are the principals that the ebb must know.
@@ -33,5 +45,6 @@ func People() []broker.Principal {
 		{ID: Sam, Roles: approver, Groups: []string{"finance"}},
 		{ID: Auditor, Roles: []broker.Role{broker.RoleAuditor}},
 		{ID: Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}},
+		{ID: Operator2, Roles: []broker.Role{broker.RoleOperator}},
 	}
 }

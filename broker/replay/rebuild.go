@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/scopes"
 	"ebb/scopes/policy"
@@ -15,6 +14,10 @@ import (
 
 // unknownTTL stands for the lifetime that a denied request asked for.
 const unknownTTL = 15 * time.Minute
+
+// maxDepth is more than any broker delegates: a forged export must not make a chain that
+// costs its length with each entry.
+const maxDepth = 16
 
 // past is what the entries said so far about one task.
 type past struct {
@@ -38,7 +41,7 @@ func (p *past) count(denials, violations int) {
 // delegate begins the past of a task that p's sandbox delegated to: what it is for
 // is p's. Of a task that has begun already, as no broker writes it, nothing changes.
 func (p *past) delegate(id string) {
-	if p.all[id] != nil || p.task.Depth >= broker.MaxDelegationDepth {
+	if p.all[id] != nil || p.task.Depth >= maxDepth {
 		return
 	}
 	d := &past{task: p.task, above: p, all: p.all}

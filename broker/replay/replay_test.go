@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ebb/broker/audit"
-	"ebb/cmd/ebb/internal/replay"
+	"ebb/broker/replay"
 	"ebb/scopes/policy"
 )
 
@@ -66,18 +66,18 @@ func draft(t *testing.T, text string) *policy.Set {
 
 func TestReadAndReplay(t *testing.T) {
 	t.Parallel()
-	decisions, skipped, err := replay.Read(strings.NewReader(export(t, day...) + `{"checkpoint":{}}` + "\n"))
-	if err != nil || skipped != 0 || len(decisions) != 3 {
-		t.Fatalf("%d decisions, %d skipped, %v", len(decisions), skipped, err)
+	past, err := replay.Read(strings.NewReader(export(t, day...) + `{"checkpoint":{}}` + "\n"))
+	if err != nil || past.Skipped != 0 || len(past.Decisions) != 3 {
+		t.Fatalf("%d decisions, %d skipped, %v", len(past.Decisions), past.Skipped, err)
 	}
-	q := decisions[0].Recorded.Query
-	if q.Task.Kind != "bugfix" || q.Task.Labels["team"] != "x" || q.Sandbox.Evidence != "ticket" || q.TTL != 10*time.Minute || q.Task.Age != 2*time.Second || q.Tool != "cli" || q.Revocability != "eventual" || q.Bound != time.Minute || decisions[1].Recorded.Query.Revocability != "instant" {
+	q := past.Decisions[0].Recorded.Query
+	if q.Task.Kind != "bugfix" || q.Task.Labels["team"] != "x" || q.Sandbox.Evidence != "ticket" || q.TTL != 10*time.Minute || q.Task.Age != 2*time.Second || q.Tool != "cli" || q.Revocability != "eventual" || q.Bound != time.Minute || past.Decisions[1].Recorded.Query.Revocability != "instant" {
 		t.Errorf("got %+v", q)
 	}
 	same := `
 @id("r") permit (principal, action == Ebb::Action::"read", resource);
 @id("w") @ask("approvers") permit (principal, action == Ebb::Action::"write", resource);`
-	if changes := replay.Against(draft(t, same), decisions); len(changes) != 0 {
+	if changes := replay.Against(draft(t, same), past.Decisions); len(changes) != 0 {
 		t.Errorf("the same policy changes %+v", changes)
 	}
 	for _, tt := range []struct {
@@ -89,7 +89,7 @@ func TestReadAndReplay(t *testing.T) {
 		{"narrower", `@id("r") @max_ttl("1m") permit (principal, action == Ebb::Action::"read", resource);`, 2, 0},
 		{"by owner", `@id("r") permit (principal, action, resource) when { context.task.owner == "ann" };`, 2, 0},
 	} {
-		changes := replay.Against(draft(t, tt.text), decisions)
+		changes := replay.Against(draft(t, tt.text), past.Decisions)
 		wider := 0
 		for _, c := range changes {
 			if c.Wider {
@@ -106,13 +106,13 @@ func TestReadAndReplay(t *testing.T) {
 func TestTaintIsReplayed(t *testing.T) {
 	t.Parallel()
 	read := entry(audit.LeaseIssued, `{"scope":"orders:eu/1:read","exp":"2026-11-02T10:10:02Z"}`, "")
-	decisions, skipped, err := replay.Read(strings.NewReader(export(t, day[0], day[1], read,
+	past, err := replay.Read(strings.NewReader(export(t, day[0], day[1], read,
 		entry(audit.TaskTainted, `{"sources":["web"]}`), read, entry(audit.TaskTainted, `{"sources":["mail","web"]}`), read)))
-	if err != nil || skipped != 0 || len(decisions) != 3 {
-		t.Fatalf("%d decisions, %d skipped, %v", len(decisions), skipped, err)
+	if err != nil || past.Skipped != 0 || len(past.Decisions) != 3 {
+		t.Fatalf("%d decisions, %d skipped, %v", len(past.Decisions), past.Skipped, err)
 	}
 	for i, want := range []string{"", "web", "mail web"} {
-		if got := strings.Join(decisions[i].Recorded.Query.Taint, " "); got != want {
+		if got := strings.Join(past.Decisions[i].Recorded.Query.Taint, " "); got != want {
 			t.Errorf("decision %d: taint %q, want %q", i, got, want)
 		}
 	}
@@ -132,15 +132,15 @@ func TestRecordIsReplayed(t *testing.T) {
 	read := entry(audit.LeaseIssued, `{"scope":"orders:eu/1:read","exp":"2026-11-02T10:10:02Z"}`, "")
 	denied := entry(audit.TokenDenied, `{"scope":"orders:eu/9:read","why":"a cap"}`)
 	what := `{"to":"tsk_2","by":"sbx_1","ceiling":"orders:eu/1:read"}`
-	decisions, skipped, err := replay.Read(strings.NewReader(export(t, day[0], day[1], read,
+	past, err := replay.Read(strings.NewReader(export(t, day[0], day[1], read,
 		entry(audit.RequestDenied, `{"code":"not_needed"}`, "req_1"), read,
 		entry(audit.TokenReplayed, `{}`), read,
 		entry(audit.TaskDelegated, what), of(low, entry(audit.TaskOpened, what)), of(low, day[1]), of(low, read),
 		of(low, denied), of(low, entry(audit.TokenReplayed, `{}`)), of(low, read), read,
 		entry(audit.TaskDelegated, strings.Replace(what, low, top, 1)), read, // no broker writes that
 	)))
-	if err != nil || skipped != 0 {
-		t.Fatalf("%d skipped, %v", skipped, err)
+	if err != nil || past.Skipped != 0 {
+		t.Fatalf("%d skipped, %v", past.Skipped, err)
 	}
 	for i, want := range []policy.Query{
 		{Task: policy.Task{ID: top}, Record: policy.Record{}},
@@ -151,7 +151,7 @@ func TestRecordIsReplayed(t *testing.T) {
 		{Task: policy.Task{ID: top}, Record: policy.Record{Denials: 2, Violations: 2}},
 		{Task: policy.Task{ID: top}, Record: policy.Record{Denials: 2, Violations: 2}},
 	} {
-		got := decisions[i].Recorded.Query
+		got := past.Decisions[i].Recorded.Query
 		if got.Record != want.Record || got.Task.ID != want.Task.ID || got.Task.Depth != want.Task.Depth || got.Task.Kind != "bugfix" || got.Task.Labels["team"] != "x" {
 			t.Errorf("decision %d: %+v %+v, want %+v %+v", i, got.Task, got.Record, want.Task, want.Record)
 		}
@@ -160,12 +160,12 @@ func TestRecordIsReplayed(t *testing.T) {
 
 func TestReadHostile(t *testing.T) {
 	t.Parallel()
-	_, skipped, err := replay.Read(strings.NewReader(export(t, day[2:]...)))
-	if err != nil || skipped == 0 {
-		t.Errorf("a cut export: %d skipped, %v", skipped, err)
+	past, err := replay.Read(strings.NewReader(export(t, day[2:]...)))
+	if err != nil || past.Skipped == 0 {
+		t.Errorf("a cut export: %d skipped, %v", past.Skipped, err)
 	}
 	for _, text := range []string{"hello\n", "{}\n", strings.Repeat("x", 5<<20), export(t, entry(audit.LeaseIssued, `{"scope":7}`))} {
-		if _, _, err := replay.Read(strings.NewReader(text)); err == nil {
+		if _, err := replay.Read(strings.NewReader(text)); err == nil {
 			t.Errorf("%.20q is an export", text)
 		}
 	}
@@ -175,8 +175,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"checkpoint":{}}`)
 	f.Add(fmt.Sprintf(`{"at":"2026-11-02T10:00:00.000Z","kind":"lease.issued","actor":"a","task_id":"t","writer":"w","seq":1,"prev":"","hash":"%064d"}`, 0))
 	f.Fuzz(func(t *testing.T, text string) {
-		decisions, _, err := replay.Read(strings.NewReader(text))
-		if err != nil && len(decisions) != 0 {
+		past, err := replay.Read(strings.NewReader(text))
+		if err != nil && len(past.Decisions) != 0 {
 			t.Error("an error and decisions")
 		}
 	})

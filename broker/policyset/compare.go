@@ -1,0 +1,140 @@
+package policyset
+
+import (
+	"slices"
+	"strings"
+
+	"ebb/scopes/policy"
+)
+
+// Direction is what a change of one policy does to what is granted.
+type Direction string
+
+// Directions. What cannot be told counts as wider: whoever reviews looks at it first.
+const (
+	Wider    Direction = "wider"
+	Narrower Direction = "narrower"
+)
+
+// Change is one policy that a draft adds, changes or leaves out.
+type Change struct {
+	ID        string
+	Before    *policy.Outline // nil = the draft adds it
+	After     *policy.Outline // nil = the draft leaves it out
+	Direction Direction
+	Says      string // what it means, a sentence
+	Loud      bool   // look at this before anything else
+}
+
+// Compare lists what a draft changes, the loudest first.
+func Compare(live, draft *policy.Set) []Change {
+	before, after := outlines(live), outlines(draft)
+	var out []Change
+	for id, b := range before {
+		if a, kept := after[id]; !kept {
+			out = append(out, gone(b))
+		} else if a.Text != b.Text {
+			out = append(out, changed(b, a))
+		}
+	}
+	for id, a := range after {
+		if _, known := before[id]; !known {
+			out = append(out, added(a))
+		}
+	}
+	slices.SortFunc(out, func(x, y Change) int {
+		if x.Loud != y.Loud {
+			return order(x.Loud)
+		}
+		if x.Direction != y.Direction {
+			return order(x.Direction == Wider)
+		}
+		return strings.Compare(x.ID, y.ID)
+	})
+	return out
+}
+
+func order(first bool) int {
+	if first {
+		return -1
+	}
+	return 1
+}
+
+func outlines(s *policy.Set) map[string]policy.Outline {
+	out := map[string]policy.Outline{}
+	for _, o := range s.Outline() {
+		out[o.ID] = o
+	}
+	return out
+}
+
+func gone(b policy.Outline) Change {
+	c := Change{ID: b.ID, Before: &b, Direction: Narrower, Says: "It permits nothing any more."}
+	if b.Effect == policy.EffectForbid {
+		c.Direction, c.Loud, c.Says = Wider, true, "This forbid vanishes: what it refused, others may grant."
+	}
+	return c
+}
+
+func added(a policy.Outline) Change {
+	c := Change{ID: a.ID, After: &a, Direction: Wider, Says: "A new permit."}
+	switch {
+	case a.Effect == policy.EffectForbid:
+		c.Direction, c.Says = Narrower, "A new forbid."
+	case a.Effect == policy.EffectAsk:
+		c.Says = "A new permit, once people agree."
+	case a.Open:
+		c.Loud, c.Says = true, everything
+	}
+	return c
+}
+
+const everything = "It permits EVERYTHING to EVERY sandbox at once, and nobody is asked."
+
+func changed(b, a policy.Outline) Change {
+	c := Change{ID: b.ID, Before: &b, After: &a, Direction: Wider, Says: "Its text is another: read both."}
+	switch {
+	case a.Effect == policy.EffectPermit && a.Open && !(b.Effect == policy.EffectPermit && b.Open):
+		c.Loud, c.Says = true, everything
+	case b.Effect == policy.EffectForbid && a.Effect != policy.EffectForbid:
+		c.Loud, c.Says = true, "It was a forbid and becomes a permit."
+	case b.Effect == policy.EffectForbid:
+		c.Loud, c.Says = true, "A forbid changes: it may refuse less."
+	case a.Effect == policy.EffectForbid:
+		c.Direction, c.Says = Narrower, "It was a permit and becomes a forbid."
+	case b.Effect == policy.EffectAsk && a.Effect == policy.EffectPermit:
+		c.Loud, c.Says = true, "Nobody is asked any more."
+	case b.Body != a.Body:
+	case b.Effect == policy.EffectPermit && a.Effect == policy.EffectAsk:
+		c.Direction, c.Says = Narrower, "People are asked first."
+	default:
+		c.annotated(b, a)
+	}
+	return c
+}
+
+// annotated says what it means that annotations alone have changed.
+func (c *Change) annotated(b, a policy.Outline) {
+	c.Direction = Narrower
+	var wider, narrower []string
+	say := func(is bool, text string, to *[]string) {
+		if is {
+			*to = append(*to, text)
+		}
+	}
+	say(a.Quorum < b.Quorum, "fewer people must agree", &wider)
+	say(a.Quorum > b.Quorum, "more people must agree", &narrower)
+	say(!slices.Equal(a.Ask, b.Ask), "other groups are asked", &wider)
+	say(b.MaxTTL > 0 && (a.MaxTTL == 0 || a.MaxTTL > b.MaxTTL), "it grants for longer", &wider)
+	say(a.MaxTTL > 0 && (b.MaxTTL == 0 || a.MaxTTL < b.MaxTTL), "it grants for less long", &narrower)
+	say(b.Egress && !a.Egress, "the sandbox holds the credential itself", &wider)
+	say(a.Egress && !b.Egress, "only an egress proxy holds the credential", &narrower)
+	if len(wider) > 0 {
+		c.Direction, c.Loud = Wider, true
+	}
+	if c.Says = strings.Join(append(wider, narrower...), ", "); c.Says == "" {
+		c.Says = "only what it says to people"
+	}
+	c.Says = strings.ToUpper(c.Says[:1]) + c.Says[1:] + "."
+}

@@ -1,0 +1,66 @@
+package policysource
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"slices"
+
+	"ebb/broker/policyset"
+	"ebb/scopes/policy"
+)
+
+// directory loads the directory.
+func (s *Source) directory() (found, error) {
+	files, sum, err := read(s.cfg.Dir)
+	if err != nil {
+		return found{mark: "unreadable: " + err.Error()}, err
+	}
+	set, err := policy.LoadDir(s.cfg.Dir)
+	if err != nil {
+		return found{mark: sum}, err
+	}
+	return found{policyset.InForce{Version: set.Version(), Source: s.kind(policyset.Files), Files: files}, set, sum}, nil
+}
+
+// changed is the directory if it has changed since it was looked at last, whatever came
+// of that; nothing otherwise.
+func (s *Source) changed(asked bool) (found, error) {
+	_, mark, err := read(s.cfg.Dir)
+	if err != nil {
+		mark = "unreadable: " + err.Error()
+	}
+	if mark == s.seen && !asked {
+		return found{}, nil
+	}
+	f, err := s.directory()
+	s.seen = f.mark
+	return f, err
+}
+
+// ReadDir returns the *.cedar files at the top of fsys, sorted by name.
+func ReadDir(fsys fs.FS) ([]policyset.File, error) {
+	files, _, err := read(fsys)
+	return files, err
+}
+
+func read(fsys fs.FS) ([]policyset.File, string, error) {
+	names, err := fs.Glob(fsys, "*.cedar")
+	if err != nil {
+		return nil, "", err
+	}
+	slices.Sort(names)
+	h := sha256.New()
+	files := make([]policyset.File, 0, len(names))
+	for _, name := range names {
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, "", err
+		}
+		sum := sha256.Sum256(text)
+		h.Write([]byte(name + "\x00"))
+		h.Write(sum[:])
+		files = append(files, policyset.File{Name: name, Text: string(text)})
+	}
+	return files, hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,141 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ebb/scopes/policy"
+)
+
+// Examples is how many decisions a Move lists.
+const Examples = 50
+
+// Tally counts answers.
+type Tally struct {
+	Granted int `json:"granted"` // by policy alone
+	Asked   int `json:"asked"`
+	Denied  int `json:"denied"` // what a set cannot judge is denied, too
+}
+
+func (t *Tally) add(e policy.Effect) {
+	switch e {
+	case policy.Allow:
+		t.Granted++
+	case policy.Ask:
+		t.Asked++
+	default:
+		t.Denied++
+	}
+}
+
+// Pair is one decision of the past with what both sets say to it.
+type Pair struct {
+	Decision
+	Live    policy.Decision `json:"live"`
+	Draft   policy.Decision `json:"draft"`
+	Diff    []string        `json:"diff"`
+	Refused bool            `json:"refused"` // a person said no to it then
+	fault   bool            // the draft could not judge it
+}
+
+// Move is what went from one effect to another, or kept it and is otherwise different.
+type Move struct {
+	From, To policy.Effect
+	Wider    bool
+	N        int
+	Refused  int    // of these a person said no to then
+	Examples []Pair // what a person refused first, then the newest
+}
+
+// Comparison is what a draft would have done, beside what the set in force does.
+type Comparison struct {
+	Looked  int // decisions that both sets judged
+	Live    Tally
+	Draft   Tally
+	Faults  int    // decisions that the draft cannot judge; they count as denied
+	Wider   int    // decisions of which the draft grants more
+	Changed int    // decisions that are different in anything
+	Moves   []Move // wider first, of these what people refused, then what is granted
+	From    time.Time
+	To      time.Time // of the oldest and the newest that was looked at
+}
+
+// Compared lets both sets decide the past again, the newest first. It ends early when
+// more says so, which is asked before each decision with the number of those done.
+func Compared(live, draft *policy.Set, past Past, more func(done int) bool) Comparison {
+	var c Comparison
+	moves := map[way]*Move{}
+	for i := len(past.Decisions) - 1; i >= 0 && more(c.Looked); i-- {
+		p := pair(live, draft, past.Decisions[i])
+		p.Refused = past.Refused[p.Request]
+		if c.Looked++; c.To.IsZero() {
+			c.To = p.At
+		}
+		c.From = p.At
+		c.Live.add(p.Live.Effect)
+		c.Draft.add(p.Draft.Effect)
+		if p.fault {
+			c.Faults++
+		}
+		if len(p.Diff) == 0 {
+			continue
+		}
+		c.Changed++
+		wider := policy.Wider(p.Live, p.Draft)
+		if wider {
+			c.Wider++
+		}
+		w := way{p.Live.Effect, p.Draft.Effect, wider}
+		if moves[w] == nil {
+			moves[w] = &Move{From: w.from, To: w.to, Wider: wider}
+		}
+		moves[w].add(p)
+	}
+	for _, m := range moves {
+		c.Moves = append(c.Moves, *m)
+	}
+	slices.SortFunc(c.Moves, func(a, b Move) int {
+		if a.Wider != b.Wider {
+			if a.Wider {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(b.Refused-a.Refused, int(b.To)-int(a.To), b.N-a.N, int(a.From)-int(b.From))
+	})
+	return c
+}
+
+// way is what a Move is about.
+type way struct {
+	from, to policy.Effect
+	wider    bool
+}
+
+// add counts p, and keeps it as an example while there is room, or for one that nobody
+// refused.
+func (m *Move) add(p Pair) {
+	m.N++
+	at := len(m.Examples)
+	if p.Refused {
+		at = min(m.Refused, len(m.Examples))
+		m.Refused++
+	}
+	if at < Examples {
+		m.Examples = slices.Insert(m.Examples, at, p)
+		m.Examples = m.Examples[:min(len(m.Examples), Examples)]
+	}
+}
+
+func pair(live, draft *policy.Set, d Decision) Pair {
+	p := Pair{Decision: d}
+	// The zero decision denies: so does what cannot be judged.
+	p.Live, _ = live.Decide(d.Recorded.Query)
+	var err error
+	if p.Draft, err = draft.Decide(d.Recorded.Query); err != nil {
+		p.fault = true
+	}
+	p.Diff = policy.Differences(p.Live, p.Draft)
+	return p
+}

@@ -35,5 +35,10 @@ func (s *Console) fail(c echo.Context, err error) error {
 	if verr != nil && !errors.Is(verr, errNobody) {
 		v = nil
 	}
-	return s.draw(c, line.Status, v, "fail", frame{Title: line.Title}, failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil, Away: !s.mux.AtPages(c.Request())})
+	page := failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil, Away: !s.mux.AtPages(c.Request())}
+	title := line.Title
+	if page.Away {
+		title = "The console is elsewhere"
+	}
+	return s.draw(c, line.Status, v, "fail", frame{Title: title}, page)
 }

@@ -1,0 +1,57 @@
+package console_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+// BenchmarkPages draws every page of an ebb with 100,000 credentials and 10,000 requests
+// that wait: 20 ms at the 95th percentile are allowed.
+func BenchmarkPages(b *testing.B) {
+	h := full(b)
+	now := h.Clock.Now()
+	r := h.wait(10_000, func(i int, r *broker.Request) {
+		r.Rank, r.ExpiresAt = 1+i%3, now.Add(time.Duration(i)*time.Second+time.Hour)
+	})
+	ann, aud := h.as(brokertest.Approver), h.as(brokertest.Auditor)
+	e := h.newest(b)
+	task := "/tasks/tsk_" + "00000000000000000000000000000007"
+	for _, p := range []struct {
+		name string
+		who  *browser
+		path string
+	}{
+		{"queue", ann, "/queue"}, {"queue-high", ann, "/queue?risk=high"}, {"queue-none", ann, "/queue?q=nowhere"}, {"queue-all", aud, "/queue"}, {"request", ann, "/requests/" + r.ID},
+		{"credentials", aud, "/credentials"}, {"tail", aud, "/credentials/tail"}, {"task", aud, task}, {"tasks", aud, "/tasks"}, {"tasks-over", aud, "/tasks?state=closed"},
+		{"audit", aud, "/audit"}, {"entry", aud, e}, {"chains", aud, "/audit/chains"}, {"insights", aud, "/insights"}, {"settings", ann, "/settings"},
+	} {
+		b.Run(p.name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				if a := p.who.get(p.path); a.StatusCode != http.StatusOK {
+					b.Fatal(a.StatusCode, a.body)
+				}
+				took = append(took, time.Since(start))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+		})
+	}
+}
+
+// newest is the page of the newest entry.
+func (h *house) newest(b *testing.B) string {
+	b.Helper()
+	key, err := h.Broker.Newest(b.Context())
+	if err != nil || key == "" {
+		b.Fatal(key, err)
+	}
+	return "/audit/" + key
+}

@@ -1,0 +1,43 @@
+package policyset_test
+
+import (
+	"strings"
+	"testing"
+
+	"ebb/broker/policyset"
+)
+
+// Each change of a policy has a direction; what cannot be told is wider.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	const permit, forbid = `permit (principal, action == Ebb::Action::"x", resource);`, `forbid (principal, action == Ebb::Action::"x", resource);`
+	for what, tt := range map[string]struct {
+		before, after string
+		wider, loud   bool
+		says          string
+	}{
+		"a forbid vanishes": {`@id("k") ` + permit + `@id("a") ` + forbid, `@id("k") ` + permit, true, true, "forbid vanishes"},
+		"a new forbid":      {`@id("k") ` + permit, `@id("k") ` + permit + `@id("a") ` + forbid, false, false, "A new forbid"},
+		"everything":        {`@id("a") ` + permit, `@id("a") permit (principal, action, resource);`, true, true, "EVERYTHING"},
+		"nobody is asked":   {`@id("a") @ask("g") ` + permit, `@id("a") ` + permit, true, true, "Nobody is asked"},
+		"people are asked":  {`@id("a") ` + permit, `@id("a") @ask("g") ` + permit, false, false, "People are asked"},
+		"fewer people":      {`@id("a") @ask("g") @quorum("2") ` + permit, `@id("a") @ask("g") ` + permit, true, true, "Fewer people"},
+		"longer":            {`@id("a") @max_ttl("1m") ` + permit, `@id("a") @max_ttl("2m") ` + permit, true, true, "for longer"},
+		"shorter":           {`@id("a") ` + permit, `@id("a") @max_ttl("2m") ` + permit, false, false, "less long"},
+		"other words":       {`@id("a") @why("x") ` + permit, `@id("a") @why("y") ` + permit, false, false, "says to people"},
+		"another body":      {`@id("a") ` + permit, `@id("a") ` + strings.ReplaceAll(permit, `"x"`, `"y"`), true, false, "another"},
+	} {
+		before, err := policyset.Load([]policyset.File{{Name: "a.cedar", Text: tt.before}})
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		after, err := policyset.Load([]policyset.File{{Name: "a.cedar", Text: tt.after}})
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		got := policyset.Compare(before, after)
+		if len(got) != 1 || (got[0].Direction == policyset.Wider) != tt.wider || got[0].Loud != tt.loud || !strings.Contains(got[0].Says, tt.says) {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}

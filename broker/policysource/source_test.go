@@ -1,0 +1,62 @@
+package policysource_test
+
+import (
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/policyset"
+	"ebb/broker/policysource"
+)
+
+// A replica decides by what another one published; what it cannot read changes nothing, is
+// on the record, and stops a start.
+func TestReleasesReachReplicas(t *testing.T) {
+	t.Parallel()
+	e := brokertest.New(t, brokertest.Config{Published: true})
+	c := policysource.Config{Releases: e.Store, Journal: e.Store, Log: e.Config.Logger, Now: e.Clock.Now}
+	replica, err := policysource.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := e.Broker.DraftPolicies(t.Context(), e.Principals[brokertest.Operator], "", []policyset.File{{Name: "a.cedar", Text: `@id("r") permit (principal, action == Ebb::Action::"read", resource);`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Broker.PublishPolicies(t.Context(), e.Principals[brokertest.Operator2], d.ID, d.Digest(), broker.Verdict{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica.Look(t.Context())
+	if in := replica.InForce(); in.Number != 1 || in.Version != r.Version || replica.Live().Current().Version() != r.Version {
+		t.Fatalf("%+v", in)
+	}
+	// As a newer ebb might publish it.
+	d.ID, d.After = "pol_newer", 1
+	d.Files = []policyset.File{{Name: "a.cedar", Text: `@id("r") permit (principal, action, resource) when { context.later };`}}
+	if err := e.Store.PutDraft(t.Context(), d, "", audit.Entry{At: e.Clock.Now(), Kind: audit.PolicyDrafted, Actor: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	r.Number, r.Draft, r.Digest, r.Files = 2, d.ID, d.Digest(), d.Files
+	if err := e.Store.Publish(t.Context(), r, audit.Entry{At: e.Clock.Now(), Kind: audit.PolicyPublished, Actor: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	replica.Look(t.Context())
+	replica.Look(t.Context())
+	if in := replica.InForce(); in.Number != 1 {
+		t.Errorf("%d is in force", in.Number)
+	}
+	n := 0
+	for _, err := range e.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.PolicyRejected}) {
+		if n++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d entries say so", n)
+	}
+	if _, err := policysource.Open(t.Context(), c); policyset.Problems(err) == nil {
+		t.Errorf("it starts with what it cannot read: %v", err)
+	}
+}

@@ -123,3 +123,24 @@ func unit(b []byte, i int) (rune, error) {
 	}
 	return rune(v), nil
 }
+
+// ASCIIJSON escapes in a JSON text what is not ASCII, and DEL: a terminal shows the escape
+// of a character instead of obeying it, and a reader of JSON gets the same text. In JSON
+// such characters occur in strings only, so that the escape is always allowed.
+func ASCIIJSON(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r < 0x7f:
+			out = append(out, byte(r))
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			out = escape(escape(out, hi), lo)
+		default:
+			out = escape(out, r)
+		}
+		text = text[size:]
+	}
+	return out
+}

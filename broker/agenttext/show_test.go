@@ -2,8 +2,6 @@ package agenttext_test
 
 import (
 	"encoding/csv"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,21 +9,14 @@ import (
 	"unicode/utf8"
 
 	"ebb/broker/agenttext"
+	"ebb/broker/agenttext/agenttexttest"
 )
 
 func hostile(tb testing.TB) map[string][]byte {
 	tb.Helper()
-	files, err := filepath.Glob("testdata/hostile/*.txt")
-	if err != nil || len(files) < 30 {
-		tb.Fatalf("hostile corpus: %d files, %v", len(files), err)
-	}
 	out := map[string][]byte{}
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		out[strings.TrimSuffix(filepath.Base(name), ".txt")] = b
+	for name, text := range agenttexttest.Hostile(tb) {
+		out[name] = []byte(text)
 	}
 	return out
 }

@@ -22,9 +22,9 @@ func newLogger(w io.Writer, level, format string) (log *slog.Logger, flush func(
 		w, flush = gathered, gathered.flush
 	}
 	opts := &slog.HandlerOptions{Level: l}
-	var h slog.Handler = slog.NewJSONHandler(w, opts)
+	var h slog.Handler = slog.NewJSONHandler(drawnLines{w, true}, opts)
 	if format == "text" || format == "auto" && person {
-		h = slog.NewTextHandler(w, opts)
+		h = slog.NewTextHandler(drawnLines{w, false}, opts)
 	}
 	if gathered != nil {
 		h = urgent{h, gathered}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/agenttext"
+	"ebb/broker/agenttext/agenttexttest"
 	"ebb/broker/brokertest"
 )
 
@@ -24,18 +24,8 @@ const canary = "zqxcanary"
 func hostile(t testing.TB) map[string]string {
 	t.Helper()
 	out := map[string]string{"": "", "canary": ""}
-	for _, dir := range []string{"testdata/hostile", "../../broker/agenttext/testdata/hostile"} {
-		files, err := filepath.Glob(dir + "/*.txt")
-		if err != nil || len(files) == 0 {
-			t.Fatal(dir, err)
-		}
-		for _, f := range files {
-			b, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out[strings.TrimSuffix(filepath.Base(f), ".txt")] = string(b)
-		}
+	for name, text := range agenttexttest.Hostile(t) {
+		out[name] = text
 	}
 	for name, text := range out {
 		if out[name] = canary + " " + text; name == "" {

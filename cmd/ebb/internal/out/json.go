@@ -3,10 +3,9 @@ package out
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"ebb/broker/agenttext"
 )
 
 // writeJSON prints v indented and in ASCII: a terminal shows the escape of a
@@ -19,7 +18,7 @@ func writeJSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(ascii(b.Bytes()))
+	_, err := w.Write(agenttext.ASCIIJSON(b.Bytes()))
 	return err
 }
 
@@ -31,26 +30,6 @@ func Lines(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(ascii(b.Bytes()))
+	_, err := w.Write(agenttext.ASCIIJSON(b.Bytes()))
 	return err
-}
-
-// ascii escapes what is not ASCII, and DEL. In JSON such characters occur in
-// strings only, so that the escape is always allowed.
-func ascii(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for len(text) > 0 {
-		r, size := utf8.DecodeRune(text)
-		switch {
-		case r < 0x7f:
-			out = append(out, byte(r))
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, "\\u%04x\\u%04x", hi, lo)
-		default:
-			out = fmt.Appendf(out, "\\u%04x", r)
-		}
-		text = text[size:]
-	}
-	return out
 }

@@ -3,11 +3,14 @@ package out_test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
+	"ebb/broker/agenttext/agenttexttest"
 	"ebb/cmd/ebb/internal/out"
 )
 
@@ -29,6 +32,38 @@ var hostile = []thing{
 	{Name: "=HYPERLINK(\"http://x\")", N: 3},
 	{Name: "two\nlines\tand\rmore", N: 4},
 	{Name: "c1 \u009b31m, del \x7f, zwsp \u200b, tag \U000E0041", N: 5, At: time.Date(2026, 11, 2, 3, 4, 5, 0, time.FixedZone("x", 3600))},
+}
+
+// TestHostile prints the texts that every output is tried with, as a table, CSV and JSON.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	for name, text := range agenttexttest.Hostile(t) {
+		item := thing{Name: text, N: 1}
+		for _, f := range []out.Format{out.Table, out.JSON, out.CSV} {
+			var list, one strings.Builder
+			if err := errors.Join(out.List(&list, f, columns, []thing{item, item}), out.One(&one, f, columns, item)); err != nil {
+				t.Fatalf("%s, %s: %v", name, f, err)
+			}
+			agenttexttest.Clean(t, name+", "+string(f), list.String()+one.String())
+			if want := map[out.Format]int{out.Table: 3, out.CSV: 3, out.JSON: 10}[f]; strings.Count(list.String(), "\n") != want {
+				t.Errorf("%s, %s: %d lines, want %d: %q", name, f, strings.Count(list.String(), "\n"), want, list.String())
+			}
+			switch f {
+			case out.JSON:
+				agenttexttest.ASCII(t, name, list.String())
+				var back []thing
+				if err := json.Unmarshal([]byte(list.String()), &back); err != nil || utf8.ValidString(text) && back[0].Name != text {
+					t.Errorf("%s: came back as %q, %v", name, back, err)
+				}
+			case out.CSV:
+				rows, err := csv.NewReader(strings.NewReader(list.String())).ReadAll()
+				if err != nil || len(rows) != 3 || strings.ContainsAny(rows[1][0][:min(1, len(rows[1][0]))], "=+-@\t\r") {
+					t.Errorf("%s: a cell that a spreadsheet runs: %q, %v", name, rows, err)
+				}
+			case out.Table:
+			}
+		}
+	}
 }
 
 // TestNothingHides prints hostile text in every form and looks at the bytes.

@@ -4,6 +4,7 @@
 //
 //	risk.go   Facts, Level, Reason; Judge: what is known to a level with reasons
 //	rules.go  the rules, as a table
+//	title.go  TitleOf: what scopes permit, in a verb and a target
 //	rows.go   Compare: what a task can do now beside what it asks for
 //
 // A rule raises the level or leaves it; none lowers it. What is not known counts as

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
+	"ebb/broker/risk"
 	"ebb/scopes"
 	"ebb/scopes/policy"
 	"ebb/web"
@@ -160,7 +161,7 @@ type stalePage struct {
 
 // stale draws what has changed since the person looked. Nothing was decided.
 func (s *Console) stale(c echo.Context, v *visit, r broker.Request, e *broker.Error) error {
-	page := stalePage{Shown: shown{Request: r.ID, Title: titleOf(r.Scopes, r.Provider), Match: r.Match}, Detail: e.Public}
+	page := stalePage{Shown: shown{Request: r.ID, Title: risk.TitleOf(r.Scopes, r.Provider), Match: r.Match}, Detail: e.Public}
 	effect, again, err := s.b.Again(c.Request().Context(), v.Principal, r.ID)
 	switch {
 	case err != nil:

@@ -63,7 +63,7 @@ func (f queueFilter) query() url.Values {
 type queueRow struct {
 	ID, Match  string
 	Level      risk.Level
-	Title      title
+	Title      risk.Title
 	Task, Name string
 	Owner      string
 	TTL        time.Duration
@@ -141,7 +141,7 @@ func countsOf(counts map[int]int) (string, []count) {
 }
 
 func rowOf(v *visit, r broker.Request) queueRow {
-	row := queueRow{ID: r.ID, Match: r.Match, Title: titleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt}
+	row := queueRow{ID: r.ID, Match: r.Match, Title: risk.TitleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt}
 	if f, err := r.Sheet(); err == nil {
 		if row.Level = risk.High; f.Risk != nil {
 			row.Level = f.Risk.Level

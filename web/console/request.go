@@ -180,7 +180,7 @@ func isHigh(r broker.Request) bool {
 }
 
 // target is what is typed to approve what is of high risk.
-func target(r broker.Request) string { return titleOf(r.Scopes, r.Provider).Target }
+func target(r broker.Request) string { return risk.TitleOf(r.Scopes, r.Provider).Target }
 
 // splitWords makes one scope value of what was typed over several lines.
 func splitWords(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -3,17 +3,13 @@ package console
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io/fs"
-	"slices"
-	"strings"
 	"time"
 
 	"ebb/broker"
 	"ebb/broker/agenttext"
 	"ebb/broker/provider"
 	"ebb/broker/risk"
-	"ebb/scopes"
 )
 
 // shown is what the page of a request says to one who decides, as text. It is drawn from
@@ -26,7 +22,7 @@ type shown struct {
 	Match   string    `json:"match_code"`
 	Digest  string    `json:"digest"`
 
-	Title   title      `json:"title"`
+	Title   risk.Title `json:"title"`
 	Length  string     `json:"length"` // of the credential
 	Level   risk.Level `json:"level"`
 	Undo    []string   `json:"undo,omitempty"`    // what can be undone
@@ -36,14 +32,6 @@ type shown struct {
 	Lines   []line     `json:"lines"`             // who asks, from where, for how long, why you
 	Before  []line     `json:"before,omitempty"`  // what was asked before
 	Agent   words      `json:"agent"`
-}
-
-// title is one verb and one target, of the broker's words and names.
-type title struct {
-	Verb     string `json:"verb"`
-	Target   string `json:"target"`         // a resource
-	More     int    `json:"more,omitempty"` // other resources
-	Provider string `json:"provider"`
 }
 
 // row is one line of what changes.
@@ -87,61 +75,11 @@ func wordsOf(u agenttext.Untrusted) words {
 	return w
 }
 
-// String is the title in one line.
-func (t title) String() string {
-	out := t.Verb + " " + t.Target
-	if t.More > 0 {
-		out += fmt.Sprintf(" and %d more", t.More)
-	}
-	return out + " at " + t.Provider
-}
-
-var verbs = map[string]string{"write": "Write to", scopes.Any: "Do anything with", "login": "Log in to"}
-
-// titleOf names what a set of scopes permits: what is worse than reading comes first.
-func titleOf(set scopes.Set, provider string) title {
-	var reads, does, targets []string
-	for _, s := range set.Scopes() {
-		if !slices.Contains(targets, s.Resource()) {
-			targets = append(targets, s.Resource())
-		}
-		into := &does
-		if reading[s.Action()] {
-			into = &reads
-		}
-		if verb := verbOf(s.Action()); !slices.Contains(*into, verb) {
-			*into = append(*into, verb)
-		}
-	}
-	all := append(does, reads...)
-	if len(all) == 0 {
-		return title{Verb: "Nothing", Target: "nothing", Provider: provider}
-	}
-	for i := range all[1:] {
-		all[i+1] = strings.ToLower(all[i+1])
-	}
-	verb := all[0]
-	if n := len(all) - 1; n > 0 {
-		verb = strings.Join(all[:n], ", ") + " and " + all[n]
-	}
-	return title{Verb: verb, Target: targets[0], More: len(targets) - 1, Provider: provider}
-}
-
-// reading are the actions that change nothing, in the words of the built-in policy.
-var reading = map[string]bool{"read": true, "list": true, "get": true}
-
-func verbOf(action string) string {
-	if v := verbs[action]; v != "" {
-		return v
-	}
-	return strings.ToUpper(action[:1]) + action[1:]
-}
-
 // show computes what the page of r says to the person of v.
 func (s *Console) show(v view, r broker.Request, before []broker.Request) shown {
 	out := shown{
 		Version: s.version, At: v.Now.UTC(), For: v.Who.ID, Request: r.ID, Match: r.Match, Digest: r.Digest,
-		Title: titleOf(r.Scopes, r.Provider), Length: span(r.TTL.Duration()), Agent: wordsOf(r.Reason), Before: beforeOf(v, r, before),
+		Title: risk.TitleOf(r.Scopes, r.Provider), Length: span(r.TTL.Duration()), Agent: wordsOf(r.Reason), Before: beforeOf(v, r, before),
 	}
 	f, err := r.Sheet()
 	switch {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Real counterparts for the tests, as private instances on loopback that nobody else uses.
 #
-#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH, Ceph RGW and containerd with their state in DIR;
+#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH, Ceph RGW, a mail server and containerd with their state in DIR;
 #                           DIR/env then holds the EBB_TEST_ variables: . DIR/env && go test ./...
 #   .ci/beds.sh build       build what is built and not installed (Vault: 4 minutes, once), so that start need not; prints where it is
 #   .ci/beds.sh stop DIR    stop them and remove DIR
 #
-# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd, radosgw with ceph-mon, ceph-osd and ceph-common, and Go. containerd (with ctr and runc) is for
+# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd, radosgw with ceph-mon, ceph-osd and ceph-common, aiosmtpd with openssl, and Go. containerd (with ctr and runc) is for
 # root alone, on a machine that makes containers; elsewhere it is left out, with a word why. As root, PostgreSQL runs as the user postgres.
 set -euo pipefail
 
@@ -258,6 +258,21 @@ C
 }
 osd_up() { timeout 5 ceph osd stat | grep -q '1 up'; }
 
+# A mail server with STARTTLS that keeps what it takes in a Maildir.
+mail() {
+  local p
+  command -v aiosmtpd >/dev/null || die "aiosmtpd is not installed (python3-aiosmtpd)"
+  p=$(base 25200 1)
+  mkdir -p "$D/smtp"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 \
+    -keyout "$D/smtp/key.pem" -out "$D/smtp/ca.pem" 2>/dev/null
+  aiosmtpd -n -l "127.0.0.1:$p" --tlscert "$D/smtp/ca.pem" --tlskey "$D/smtp/key.pem" -c aiosmtpd.handlers.Mailbox "$D/smtp/maildir" >"$D/smtp/log" 2>&1 </dev/null &
+  echo $! >"$D/smtp/pid"
+  echo "smtp://127.0.0.1:$p" >"$D/smtp/server"
+  until_ok 20 "the mail server" taken "$p"
+  echo "export EBB_TEST_SMTP=$D/smtp" >>"$D/env"
+}
+
 # containerd makes containers for root, where the kernel lets it: a container that runs this file may not.
 containerd_bed() {
   local c=$D/containerd dir mounts=()
@@ -302,7 +317,7 @@ stop() {
   for pidfile in "$D"/rgw/rgw.pid "$D"/rgw/osd.pid; do
     if [ -f "$pidfile" ]; then kill -9 "$(cat "$pidfile")" 2>/dev/null || true; fi
   done
-  for pidfile in "$D"/rgw/mon.pid "$D"/vault/pid "$D"/sshd/pid "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
+  for pidfile in "$D"/rgw/mon.pid "$D"/vault/pid "$D"/smtp/pid "$D"/sshd/pid "$D"/sentinel/s*/pid "$D"/sentinel/*/pid "$D"/cluster/*/pid "$D"/redis/pid; do
     if [ -f "$pidfile" ]; then kill "$(cat "$pidfile")" 2>/dev/null || true; fi
   done
   if [ -f "$D/postgres/data/postmaster.pid" ]; then pg pg_ctl -D "$D/postgres/data" -m immediate stop >/dev/null || true; fi
@@ -322,6 +337,7 @@ start)
   vault
   openssh
   rgw
+  mail
   containerd_bed
   ;;
 esac

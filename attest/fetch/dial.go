@@ -1,8 +1,10 @@
 package fetch
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"syscall"
 )
@@ -58,4 +60,18 @@ func onlyPublic(_, address string, _ syscall.RawConn) error {
 		return ErrPrivate
 	}
 	return nil
+}
+
+// Dial connects to host:port, which is the operator's text, by the rule on addresses that
+// every Place has: for protocols that are not HTTP. No proxy comes between.
+func Dial(ctx context.Context, address string, c Config) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("fetch: dial: %w", err)
+	}
+	d := &net.Dialer{Timeout: c.Timeout}
+	if !c.Private && !addressed(host) {
+		d.Control = onlyPublic
+	}
+	return d.DialContext(ctx, "tcp", address)
 }

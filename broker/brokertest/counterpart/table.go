@@ -17,6 +17,7 @@ var variables = map[string]variable{
 	"EBB_TEST_POSTGRES":       {"postgres", "the URL of a server on which tests may create databases"},
 	"EBB_TEST_VAULT":          {"vault", "the URL of a Vault whose root token is root"},
 	"EBB_TEST_SSHD":           {"sshd", "ssh://user@host:port/dir of an sshd that trusts what tests put into dir, as .ci/beds.sh does"},
+	"EBB_TEST_SMTP":           {"smtp", "a directory with server, ca.pem and maildir of a mail server, as .ci/beds.sh does"},
 	"EBB_TEST_RGW":            {"rgw", "http://KEY:SECRET@host:port of a Ceph RGW"},
 	"EBB_TEST_KUBE":           {"kube", "a directory with server, ca.pem and admin.token of an API server, as .ci/beds-slow.sh does"},
 	"EBB_TEST_MINIO":          {"minio", "http://KEY:SECRET@host:port of a MinIO, as .ci/beds-slow.sh does"},

@@ -1,0 +1,78 @@
+package all
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ebb/broker/notify"
+	"ebb/broker/notify/email"
+	"ebb/broker/notify/slack"
+	"ebb/broker/notify/webhook"
+)
+
+// Made is a channel as its kind made it.
+type Made struct {
+	Sender notify.Sender
+	Place  bool // it has a place of its own that everything goes to
+	People bool // it reaches people by their own address
+}
+
+// Look finds variables of the environment: os.LookupEnv.
+type Look func(string) (string, bool)
+
+var kinds = map[string]func(json.RawMessage, Look) (Made, error){
+	"email": kind(func(o email.Options, look Look) (Made, error) {
+		s, err := email.New(email.Config{Options: o, Look: look})
+		return Made{s, len(o.To) > 0, o.People}, err
+	}),
+	"slack": kind(func(o slack.Options, look Look) (Made, error) {
+		s, err := slack.New(slack.Config{Options: o, Look: look})
+		return Made{s, true, false}, err
+	}),
+	"webhook": kind(func(o webhook.Options, look Look) (Made, error) {
+		s, err := webhook.New(webhook.Config{Options: o, Look: look})
+		return Made{s, true, false}, err
+	}),
+}
+
+// kind decodes the options of a kind strictly: a misspelt restriction must not be ignored.
+func kind[O any](make func(O, Look) (Made, error)) func(json.RawMessage, Look) (Made, error) {
+	return func(options json.RawMessage, look Look) (Made, error) {
+		var o O
+		if len(options) > 0 {
+			d := json.NewDecoder(bytes.NewReader(options))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&o); err != nil {
+				return Made{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+			}
+		}
+		m, err := make(o, look)
+		if err != nil {
+			return Made{}, err
+		}
+		return m, nil
+	}
+}
+
+// Kinds lists the kinds, sorted.
+func Kinds() []string {
+	var out []string
+	for k := range kinds {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// New makes a channel of a kind. Nothing is connected to.
+func New(kind string, options json.RawMessage, look Look) (Made, error) {
+	make, known := kinds[kind]
+	if !known {
+		return Made{}, fmt.Errorf("unknown kind of channel %q: known are %s", kind, strings.Join(Kinds(), ", "))
+	}
+	return make(options, look)
+}

@@ -1,0 +1,36 @@
+package all
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+)
+
+// A kind's folder that is not in the table would be built, tested and never usable.
+func TestEveryFolderIsInTheTable(t *testing.T) {
+	dirs, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		if d.IsDir() && d.Name() != "all" && d.Name() != "notifytest" && !slices.Contains(Kinds(), d.Name()) {
+			t.Errorf("broker/notify/%s is not in the table of broker/notify/all", d.Name())
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	look := func(string) (string, bool) { return "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", true }
+	if m, err := New("webhook", json.RawMessage(`{"url": "https://hooks.example.com/x", "secret": {"variable": "S"}}`), look); err != nil || !m.Place || m.People || m.Sender.Where() != "https://hooks.example.com" {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	if m, err := New("email", json.RawMessage(`{"server": "smtps://mx.example.com", "from": "a@example.com", "people": true}`), look); err != nil || m.Place || !m.People {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	for kind, options := range map[string]string{"nope": `{}`, "webhook": `{"url": "https://hooks.example.com/x", "secret": {"variable": "S"}, "allow_private_adresses": true}`, "email": `{}`, "slack": `{"url": "https://x"}`} {
+		if m, err := New(kind, json.RawMessage(options), look); err == nil || m.Sender != nil {
+			t.Errorf("%s: taken", kind)
+		}
+	}
+}

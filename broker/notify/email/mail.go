@@ -1,0 +1,77 @@
+package email
+
+import (
+	"bytes"
+	"fmt"
+	"mime"
+	"mime/quotedprintable"
+	"strings"
+	"time"
+
+	"ebb/broker/notify"
+)
+
+const (
+	maxSubject = 120
+	maxItems   = 20 // notices in one mail
+)
+
+// compose is the mail, with CRLF. Every header is from words of ours, the operator's text
+// and an address that was checked: no name that somebody else gave is in one.
+func (s *Sender) compose(m notify.Message, to []string) []byte {
+	var b bytes.Buffer
+	header := func(name, value string) { fmt.Fprintf(&b, "%s: %s\r\n", name, line(value)) }
+	header("From", s.from.String())
+	b.WriteString("To: " + strings.Join(to, ",\r\n ") + "\r\n") // folded: there may be many
+	header("Subject", mime.QEncoding.Encode("utf-8", notify.Text("ebb: "+m.Heading(), maxSubject)))
+	header("Date", m.At.UTC().Format(time.RFC1123Z))
+	header("Message-ID", "<"+line(m.ID)+"@"+s.from.Address[strings.IndexByte(s.from.Address, '@')+1:]+">")
+	header("Auto-Submitted", "auto-generated")
+	header("X-Auto-Response-Suppress", "All")
+	if m.To != "" { // a person's own: it says where less of them can be had
+		header("List-Unsubscribe", "<"+m.Base+"/settings>")
+	}
+	header("MIME-Version", "1.0")
+	header("Content-Type", "text/plain; charset=utf-8")
+	header("Content-Transfer-Encoding", "quoted-printable")
+	b.WriteString("\r\n")
+	w := quotedprintable.NewWriter(&b)
+	_, _ = w.Write([]byte(text(m))) // to memory
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// line keeps a value in its header, whatever it is.
+func line(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// text is the body of a mail.
+func text(m notify.Message) string {
+	var b strings.Builder
+	shown, more := m.Shown(maxItems)
+	b.WriteString(m.Heading() + "\n")
+	for _, n := range shown {
+		b.WriteString("\n")
+		if m.Digest || len(shown) > 1 {
+			b.WriteString(n.Heading() + "\n")
+		}
+		for _, l := range n.Lines(m.At) {
+			fmt.Fprintf(&b, "%-11s %s\n", l.Label+":", l.Text)
+		}
+		b.WriteString(m.Link(n) + "\n")
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "\nand %d more: %s/queue\n", more, m.Base)
+	}
+	b.WriteString("\n-- \nNothing can be decided by answering this mail.\n")
+	if m.To != "" {
+		fmt.Fprintf(&b, "What you are told of, and when: %s/settings\n", m.Base)
+	}
+	return b.String()
+}

@@ -1,0 +1,92 @@
+package email
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/smtp"
+	"net/textproto"
+
+	"ebb/broker/notify"
+)
+
+// Send implements notify.Sender.
+func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
+	to := s.to
+	if m.To != "" {
+		a, err := address(m.To)
+		if err != nil {
+			return "", fmt.Errorf("%w: the person's address: %w", notify.ErrRefused, err)
+		}
+		to = []string{a.Address}
+	}
+	if len(to) == 0 {
+		return "", fmt.Errorf("%w: nobody's address is known", notify.ErrRefused)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	c, done, err := s.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	if err := s.converse(c, s.compose(m, to), to); err != nil {
+		return "", final(said(err))
+	}
+	_ = c.Quit() // the mail is taken, whatever comes of the goodbye
+	return "the mail server took it", nil
+}
+
+func (s *Sender) converse(c *smtp.Client, text []byte, to []string) error {
+	if s.cfg.Username != "" {
+		if _, encrypted := c.TLSConnectionState(); !encrypted {
+			return errors.New("the connection is not encrypted, so that the password stays here: use smtps, or name ca_file on loopback")
+		}
+		if err := c.Auth(smtp.PlainAuth("", s.cfg.Username, s.password.Reveal(), s.host)); err != nil {
+			return fmt.Errorf("logging in: %w", err)
+		}
+	}
+	if err := c.Mail(s.from.Address); err != nil {
+		return err
+	}
+	for _, a := range to {
+		if err := c.Rcpt(a); err != nil {
+			return err
+		}
+	}
+	w, err := c.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// said keeps of a server's answer its code alone: the rest is the server's text, and may
+// repeat what was sent.
+func said(err error) error {
+	if e, is := errors.AsType[*textproto.Error](err); is {
+		return &answer{e.Code}
+	}
+	if _, is := errors.AsType[textproto.ProtocolError](err); is {
+		return errors.New("the mail server does not speak SMTP")
+	}
+	return err
+}
+
+// answer is a code of a server (RFC 5321, section 4.2).
+type answer struct{ code int }
+
+// Error implements error.
+func (a *answer) Error() string { return fmt.Sprintf("the mail server answered %d", a.code) }
+
+// final makes of a permanent refusal one that ends the attempts. A login or an encryption
+// that fails is the operator's to repair: the mail waits for that.
+func final(err error) error {
+	if a, is := errors.AsType[*answer](err); is && a.code >= 550 && a.code <= 559 {
+		return fmt.Errorf("%w: %w", notify.ErrRefused, err)
+	}
+	return err
+}

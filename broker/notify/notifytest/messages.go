@@ -1,0 +1,32 @@
+package notifytest
+
+import (
+	"fmt"
+	"time"
+
+	"ebb/broker/notify"
+)
+
+// At is when messages of the suite are sent.
+var At = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+
+// Base is the public URL of the suite.
+const Base = "https://ebb.example.com/ebb"
+
+// Notice is one with every member filled.
+func Notice(n int) notify.Notice {
+	id := fmt.Sprintf("req_%026d", n)
+	return notify.Notice{
+		Event: notify.Waiting, Subject: id, Title: "Write to acme/web at github", Risk: "high", Reasons: []string{"Nobody approved this before.", "It cannot be undone."},
+		TaskID: "tsk_1", TaskName: "fix login", Owner: "bo@example.com", Match: "AMBER-42", Until: At.Add(22*time.Minute + 30*time.Second), Path: "/requests/" + id,
+	}
+}
+
+// Message is one with n notices.
+func Message(n int) notify.Message {
+	m := notify.Message{ID: fmt.Sprintf("msg_%032d", n), At: At, Base: Base, Digest: n > 1}
+	for i := range n {
+		m.Notices = append(m.Notices, Notice(i))
+	}
+	return m
+}

@@ -1,0 +1,36 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"ebb/broker/provider"
+)
+
+// Key names a secret of a channel: a file (mode 0600), or an environment variable.
+// Configuration never holds the secret itself.
+type Key struct {
+	File     string `json:"file"`
+	Variable string `json:"variable"`
+}
+
+// Set reports whether a secret is named.
+func (k Key) Set() bool { return k.File != "" || k.Variable != "" }
+
+// Read takes the secret into custody. look is os.LookupEnv.
+func (k Key) Read(look func(string) (string, bool)) (provider.Secret, error) {
+	switch {
+	case k.File != "" && k.Variable != "":
+		return provider.Secret{}, errors.New("a secret is in a file or in a variable, not in both")
+	case k.File != "":
+		return provider.ReadSecret(k.File)
+	case k.Variable != "":
+		text, set := look(k.Variable)
+		if text = strings.TrimRight(text, "\r\n"); !set || text == "" {
+			return provider.Secret{}, fmt.Errorf("the variable %s is not set", k.Variable)
+		}
+		return provider.NewSecret(text), nil
+	}
+	return provider.Secret{}, errors.New("a secret is missing: name its file or its variable")
+}

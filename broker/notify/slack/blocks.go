@@ -1,0 +1,95 @@
+package slack
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"ebb/broker/agenttext"
+	"ebb/broker/notify"
+)
+
+// What Slack takes at most, in characters or in number (Block Kit reference).
+const (
+	maxHeader = 150
+	maxItems  = 8 // of a digest: two blocks each, far below 50
+)
+
+// payload is what an incoming webhook takes. Links in it are not fetched for previews.
+type payload struct {
+	Text        string  `json:"text"`
+	Mrkdwn      bool    `json:"mrkdwn"`
+	Parse       string  `json:"parse"`
+	LinkNames   bool    `json:"link_names"`
+	UnfurlLinks bool    `json:"unfurl_links"`
+	UnfurlMedia bool    `json:"unfurl_media"`
+	Blocks      []block `json:"blocks"`
+}
+
+type block struct {
+	Type     string `json:"type"` // header, rich_text, context
+	Text     *plain `json:"text,omitempty"`
+	Elements []any  `json:"elements,omitempty"`
+}
+
+// plain is a plain_text object; without emoji, :white_check_mark: is its letters.
+type plain struct {
+	Type  string `json:"type"`
+	Text  string `json:"text"`
+	Emoji bool   `json:"emoji"`
+}
+
+// section is a line of rich_text.
+type section struct {
+	Type     string `json:"type"` // rich_text_section
+	Elements []span `json:"elements"`
+}
+
+// span is a text, or a link with a text.
+type span struct {
+	Type  string `json:"type"` // text, link
+	Text  string `json:"text"`
+	URL   string `json:"url,omitempty"`
+	Style *style `json:"style,omitempty"`
+}
+
+type style struct {
+	Bold bool `json:"bold"`
+}
+
+func payloadOf(m notify.Message) ([]byte, error) {
+	shown, more := m.Shown(maxItems)
+	p := payload{Text: notify.Text("ebb: "+m.Heading(), maxHeader), Parse: "none", Blocks: []block{header(m.Heading())}}
+	single := !m.Digest && len(shown) == 1 && more == 0
+	for _, n := range shown {
+		var lines []section
+		if !single {
+			lines = append(lines, section{"rich_text_section", []span{{Type: "text", Text: n.Heading() + "\n", Style: &style{true}}}})
+		}
+		for _, l := range n.Lines(m.At) {
+			lines = append(lines, section{"rich_text_section", []span{{Type: "text", Text: l.Label + ": ", Style: &style{true}}, {Type: "text", Text: l.Text + "\n"}}})
+		}
+		p.Blocks = append(p.Blocks, rich(append(lines, link("Look at it", m.Link(n)))))
+	}
+	if more > 0 {
+		p.Blocks = append(p.Blocks, rich([]section{{"rich_text_section", []span{{Type: "text", Text: fmt.Sprintf("and %d more\n", more)}}}, link("All that waits", m.Base+"/queue")}))
+	}
+	p.Blocks = append(p.Blocks, block{Type: "context", Elements: []any{plain{"plain_text", "Nothing is decided here. ebb never asks for an answer in a chat.", false}}})
+	b, err := json.Marshal(p)
+	return agenttext.ASCIIJSON(b), err
+}
+
+func header(text string) block {
+	return block{Type: "header", Text: &plain{"plain_text", notify.Text(text, maxHeader), false}}
+}
+
+func rich(lines []section) block {
+	b := block{Type: "rich_text"}
+	for _, l := range lines {
+		b.Elements = append(b.Elements, l)
+	}
+	return b
+}
+
+func link(text, url string) section {
+	return section{"rich_text_section", []span{{Type: "link", Text: text, URL: url}}}
+}

@@ -1,0 +1,61 @@
+package slack
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"ebb/attest/fetch"
+	"ebb/broker/notify"
+)
+
+// Options are what the configuration says.
+type Options struct {
+	URL     notify.Key `json:"url"`                     // of the incoming webhook: whoever has it can post
+	Private bool       `json:"allow_private_addresses"` // its name may lead to one
+}
+
+// Config is what New needs.
+type Config struct {
+	Options
+	Look  func(string) (string, bool) // os.LookupEnv
+	Fetch fetch.Config                // Private is Options'
+}
+
+// Sender is one channel of Slack.
+type Sender struct {
+	post  notify.Post
+	where string
+}
+
+var _ notify.Sender = (*Sender)(nil)
+
+// New reads the URL, which is a secret. Nothing is connected to.
+func New(c Config) (*Sender, error) {
+	secret, err := c.URL.Read(c.Look)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	c.Fetch.Private = c.Private
+	post, err := notify.NewPost(secret.Reveal(), c.Fetch)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	u, err := url.Parse(secret.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("url: it is no URL")
+	}
+	return &Sender{post: post, where: u.Scheme + "://" + u.Host}, nil
+}
+
+// Where implements notify.Sender.
+func (s *Sender) Where() string { return s.where }
+
+// Send implements notify.Sender.
+func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
+	text, err := payloadOf(m)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", notify.ErrRefused, err)
+	}
+	return s.post.Do(ctx, nil, text)
+}

@@ -1,0 +1,129 @@
+package webhook
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"ebb/attest/fetch"
+	"ebb/broker/notify"
+	"ebb/broker/provider"
+)
+
+// Options are what the configuration says.
+type Options struct {
+	URL string `json:"url"` // https, or http on loopback
+	// Secret is whsec_ and the base64 of 24 to 64 bytes; Previous one that receivers may
+	// still have: messages are signed with both.
+	Secret   notify.Key `json:"secret"`
+	Previous notify.Key `json:"previous_secret"`
+	// Ed25519 is whsk_ and the base64 of a private key (its seed, or all of it).
+	Ed25519 notify.Key `json:"ed25519_key"`
+	Private bool       `json:"allow_private_addresses"` // the URL's name may lead to one
+}
+
+// Config is what New needs.
+type Config struct {
+	Options
+	Look  func(string) (string, bool) // os.LookupEnv
+	Fetch fetch.Config                // Private is Options'
+	Now   func() time.Time            // the moment of an attempt, which is signed; nil = time.Now
+}
+
+// New checks the configuration and reads the secrets. Nothing is connected to.
+func New(c Config) (*Sender, error) {
+	c.Fetch.Private = c.Private
+	post, err := notify.NewPost(c.URL, c.Fetch)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	s := &Sender{post: post, where: host(c.URL), now: c.Now}
+	for _, k := range []struct {
+		name string
+		key  notify.Key
+		must bool
+	}{{"secret", c.Secret, !c.Ed25519.Set()}, {"previous_secret", c.Previous, false}} {
+		if !k.must && !k.key.Set() {
+			continue
+		}
+		secret, err := k.key.Read(c.Look)
+		if err == nil {
+			err = s.addHMAC(secret)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.name, err)
+		}
+	}
+	if c.Previous.Set() && !c.Secret.Set() {
+		return nil, errors.New("previous_secret: there is no secret that follows it")
+	}
+	if c.Ed25519.Set() {
+		secret, err := c.Ed25519.Read(c.Look)
+		if err == nil {
+			err = s.addEd25519(secret)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ed25519_key: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// host is what of a URL may be shown: its path may be the secret.
+func host(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+func (s *Sender) addHMAC(secret provider.Secret) error {
+	key, err := decode(secret, "whsec_")
+	if err != nil {
+		return err
+	}
+	if len(key) < 24 || len(key) > 64 {
+		return errors.New("it must be 24 to 64 bytes: make one with `openssl rand -base64 32`, and write whsec_ before it")
+	}
+	s.hmac = append(s.hmac, key)
+	return nil
+}
+
+func (s *Sender) addEd25519(secret provider.Secret) error {
+	key, err := decode(secret, "whsk_")
+	switch {
+	case err != nil:
+		return err
+	case len(key) == ed25519.SeedSize:
+		s.ed25519 = ed25519.NewKeyFromSeed(key)
+	case len(key) == ed25519.PrivateKeySize:
+		s.ed25519 = ed25519.NewKeyFromSeed(key[:ed25519.SeedSize])
+		if !s.ed25519.Equal(ed25519.PrivateKey(key)) {
+			return errors.New("its two halves do not belong together")
+		}
+	default:
+		return errors.New("it must be 32 or 64 bytes of an Ed25519 private key")
+	}
+	return nil
+}
+
+// decode takes the prefix and base64 off a secret. Errors do not repeat it.
+func decode(secret provider.Secret, prefix string) ([]byte, error) {
+	text, found := strings.CutPrefix(secret.Reveal(), prefix)
+	if !found {
+		return nil, fmt.Errorf("it does not begin with %s", prefix)
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, errors.New("what follows " + prefix + " is not base64")
+	}
+	return key, nil
+}

@@ -1,0 +1,162 @@
+package notify
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Bounds of what is said, in code points: a message is looked at, not read.
+const (
+	maxTitle = 140
+	maxName  = 80
+	maxLine  = 120
+)
+
+// Line is one fact with its label.
+type Line struct{ Label, Text string }
+
+var headings = map[Event]string{
+	Waiting: "waits for you", Escalated: "waits, and half of its time is over", Approved: "was approved", Denied: "was denied",
+	Expired: "got no answer, which is a no", Withdrawn: "needs no answer any more",
+}
+
+// Heading says in a few words of ours what happened; it holds no name of anybody's.
+func (n Notice) Heading() string {
+	if h, of := headings[n.Event]; of {
+		return risk(n.Risk) + "request " + n.code() + h
+	}
+	switch n.Event {
+	case TaskPaused:
+		return "ebb has paused a task of yours"
+	case BreakGlass:
+		return "Somebody broke the glass"
+	case Draft:
+		return "A policy draft waits for a second person"
+	case Test:
+		return "A test: this channel works"
+	}
+	return "Something happened that this version of ebb has no words for"
+}
+
+// code is the match code with a space, when it is one: a heading holds nothing else that
+// could be somebody's words.
+func (n Notice) code() string {
+	if !matchCode.MatchString(n.Match) {
+		return ""
+	}
+	return n.Match + " "
+}
+
+var matchCode = regexp.MustCompile(`^[A-Z]{1,16}-[0-9]{1,4}$`)
+
+// risk is the level as the first word, in the fixed set or not at all.
+func risk(level string) string {
+	switch level {
+	case "high":
+		return "High risk: "
+	case "medium":
+		return "Medium risk: "
+	case "low":
+		return "Low risk: "
+	}
+	return ""
+}
+
+// Lines are the facts, in the order in which people need them, drawn.
+func (n Notice) Lines(at time.Time) []Line {
+	var out []Line
+	add := func(label, text string, limit int) {
+		if text != "" {
+			out = append(out, Line{label, Text(text, limit)})
+		}
+	}
+	add("What", n.Title, maxTitle)
+	for _, r := range n.Reasons[:min(len(n.Reasons), 3)] {
+		add("Why", r, maxLine)
+	}
+	add("Match code", n.Match, maxName)
+	add("Task", n.TaskID, maxName)
+	add("Named", n.TaskName, maxName)
+	add("Owner", n.Owner, maxName)
+	add("By", n.By, maxName)
+	if n.Event.Open() && !n.Until.IsZero() {
+		add("Time left", fmt.Sprintf("%s, until %s", left(n.Until.Sub(at)), n.Until.UTC().Format("15:04 MST")), maxLine)
+	}
+	return out
+}
+
+// left is a time in words, rounded down: nobody has more of it than is said.
+func left(d time.Duration) string {
+	if d < time.Minute {
+		return "less than a minute"
+	}
+	if d < 2*time.Hour {
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	}
+	return strconv.Itoa(int(d/time.Hour)) + " h"
+}
+
+// Heading says what a message is about, in words of ours alone.
+func (m Message) Heading() string {
+	if !m.Digest && len(m.Notices) == 1 {
+		return m.Notices[0].Heading()
+	}
+	waits, over := m.count(Event.Open), m.count(Event.Over)
+	switch total := len(m.Notices) + m.More; {
+	case waits == total:
+		return requests(total) + " " + verb(total) + " for you"
+	case over == total:
+		return requests(total) + " ended"
+	case m.More == 0 && waits+over == total:
+		return fmt.Sprintf("%s %s for you, %d ended", requests(waits), verb(waits), over)
+	default:
+		return strconv.Itoa(total) + " things to look at"
+	}
+}
+
+func (m Message) count(is func(Event) bool) int {
+	n := 0
+	for _, x := range m.Notices {
+		if is(x.Event) {
+			n++
+		}
+	}
+	return n
+}
+
+func requests(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return strconv.Itoa(n) + " requests"
+}
+
+func verb(n int) string {
+	if n == 1 {
+		return "waits"
+	}
+	return "wait"
+}
+
+// Shown are the notices that a message shows in full: the worst first. How many it leaves
+// out is the second.
+func (m Message) Shown(most int) ([]Notice, int) {
+	rank := map[string]int{"high": 0, "medium": 1, "low": 2}
+	list := slices.Clone(m.Notices)
+	slices.SortStableFunc(list, func(a, b Notice) int {
+		ra, known := rank[a.Risk]
+		if !known {
+			ra = -1 // what has no risk is no request: it is rarer
+		}
+		rb, known := rank[b.Risk]
+		if !known {
+			rb = -1
+		}
+		return ra - rb
+	})
+	n := min(len(list), most)
+	return list[:n], len(list) - n + m.More
+}

@@ -5,4 +5,5 @@
 //	session.go  Session
 //	passkey.go  Passkey, PasskeyStore
 //	store.go    Store, Reader: what is asked of the database
+//	reach.go    Wishes, Reach, ReachStore: what people want to be told, and where
 package people

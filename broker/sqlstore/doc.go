@@ -15,6 +15,8 @@
 //	safe.go       the sealed secrets of package safe
 //	sessions.go   the sessions of package people; passkeys.go  and its passkeys
 //	policies.go   drafts of policies; releases.go  those that were published
+//	reach.go      what people want to be told; notifysources.go  what package notify reads of
+//	              the record, and plans; outbox.go  its messages
 //
 // The way of a write:
 //

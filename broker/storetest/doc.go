@@ -31,6 +31,7 @@
 //	                     one file for each part of the contract
 //	ledger_model.go      random walks against a model; ledger_model_ops.go its steps
 //	ledger_bench.go      BenchLedger
+//	notify.go            RunNotify: reading the record, messages, claims
 //
 // What needs a real server finds it with package counterpart.
 package storetest

@@ -1,0 +1,62 @@
+package sqlstore_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"ebb/broker/people"
+	"ebb/broker/storetest"
+)
+
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		storetest.RunNotify(t, func(t *testing.T) func() storetest.NotifyStore {
+			url := empty(t)
+			return func() storetest.NotifyStore { return open(t, url) }
+		})
+	})
+}
+
+func TestReach(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		ctx := t.Context()
+		s := open(t, empty(t))
+		at := time.Now().Truncate(time.Millisecond).UTC()
+		ana := people.Reach{Person: "sso:ana", Mail: "ana@example.com", Roles: []string{"approver"}, Groups: []string{"web"}, Also: []string{"ana"}, SeenAt: at, Wishes: people.DefaultWishes()}
+		if err := s.Wish(ctx, ana.Person, ana.Wishes); !errors.Is(err, people.ErrNone) {
+			t.Errorf("a stranger's: %v", err)
+		}
+		if err := s.Know(ctx, ana); err != nil {
+			t.Fatal(err)
+		}
+		ana.Wishes.Low, ana.Wishes.QuietFrom, ana.Wishes.Zone = people.Never, 22*60, "Europe/Berlin"
+		if err := s.Wish(ctx, ana.Person, ana.Wishes); err != nil {
+			t.Fatal(err)
+		}
+		// Who signs in again has other groups, and the same wishes.
+		ana.Groups, ana.SeenAt = []string{"ops"}, at.Add(time.Minute)
+		if err := s.Know(ctx, ana); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Reach(ctx, ana.Person); err != nil || !reflect.DeepEqual(got, ana) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		for _, other := range []people.Reach{{Person: "bo", SeenAt: at}, {Person: "old", Mail: "o@example.com", SeenAt: at.Add(-time.Hour)}} {
+			if err := s.Know(ctx, other); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := s.Reachable(ctx, at); err != nil || !reflect.DeepEqual(got, []people.Reach{ana}) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		for _, bad := range []people.Wishes{{}, {High: "x", Medium: people.AtOnce, Low: people.AtOnce}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, QuietTo: 1440}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, Zone: "Mars/Phobos"}} {
+			if err := s.Wish(ctx, ana.Person, bad); err == nil {
+				t.Errorf("taken: %+v", bad)
+			}
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ebb/broker/notify"
+)
+
+var _ notify.Sources = (*Store)(nil)
+
+// ReadFromHere implements notify.Sources.
+func (s *Store) ReadFromHere(ctx context.Context) error {
+	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+		begun, err := exists(ctx, sess, "SELECT 1 FROM notification_cursors LIMIT 1")
+		if err != nil || begun {
+			return nil, err
+		}
+		_, err = sess.exec(ctx, "INSERT INTO notification_cursors (writer, seq) SELECT w.writer, coalesce((SELECT max(e.seq) FROM audit_entries e WHERE e.writer = w.writer), 0) "+
+			"FROM audit_writers w WHERE w.writer <> '' ON CONFLICT (writer) DO NOTHING")
+		return nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("notifications: %w", err)
+	}
+	return nil
+}
+
+// Unread implements notify.Sources. Of one writer the record is in the order of its
+// commits, so that nothing appears behind a cursor.
+func (s *Store) Unread(ctx context.Context, kinds []string, n int) ([]notify.Reading, error) {
+	if len(kinds) == 0 || n < 1 {
+		return nil, errors.New("unread: it needs kinds and a number")
+	}
+	all, err := collect(ctx, s.engine.read(), "SELECT writer, seq, last FROM (SELECT w.writer AS writer, coalesce(c.seq, 0) AS seq, "+
+		"coalesce((SELECT max(e.seq) FROM audit_entries e WHERE e.writer = w.writer), 0) AS last "+
+		"FROM audit_writers w LEFT JOIN notification_cursors c ON c.writer = w.writer) o WHERE last > seq ORDER BY writer", nil,
+		func(row scan) (r notify.Reading, err error) { return r, row(&r.Writer, &r.From, &r.To) })
+	for i := range all {
+		if err != nil {
+			break
+		}
+		r := &all[i]
+		r.To = min(r.To, r.From+int64(n))
+		w := &where{}
+		w.add("writer = ? AND seq > ? AND seq <= ?", r.Writer, r.From, r.To)
+		ofKinds(w, kinds)
+		r.Entries, err = collect(ctx, s.engine.read(), "SELECT "+entryColumns+" FROM audit_entries"+w.String()+" ORDER BY seq", w.args, scanEntry)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unread: %w", s.engine.explain(err))
+	}
+	return all, nil
+}
+
+// ofKinds keeps entries of these kinds, of which one that ends in "." is a prefix.
+func ofKinds(w *where, kinds []string) {
+	var conds []string
+	var args []any
+	for _, k := range kinds {
+		if strings.HasSuffix(k, ".") {
+			conds, args = append(conds, "kind LIKE ?"), append(args, k+"%")
+		} else {
+			conds, args = append(conds, "kind = ?"), append(args, k)
+		}
+	}
+	w.add("("+strings.Join(conds, " OR ")+")", args...)
+}
+
+// Keep implements notify.Sources.
+func (s *Store) Keep(ctx context.Context, p notify.Plan) error {
+	if p.Writer == "" || p.To <= p.From || p.Now.IsZero() || len(p.Items) > 0 && p.Window <= 0 {
+		return errors.New("plan: it needs a reading, a time and a window")
+	}
+	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+		n, err := sess.exec(ctx, "INSERT INTO notification_cursors (writer, seq) VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq WHERE notification_cursors.seq = ?", p.Writer, p.To, p.From)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return notify.ErrStale, nil
+		}
+		for _, i := range p.Items {
+			if err := keepItem(ctx, sess, p, i); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	return nil
+}
+
+// keepItem puts an item into its message. One that comes when its digest is on its way
+// goes into the next one.
+func keepItem(ctx context.Context, sess *session, p notify.Plan, i notify.Item) error {
+	text, err := json.Marshal(i.Notice)
+	if err != nil {
+		return err
+	}
+	if err := storable(i.Channel, i.Person, i.Address, i.Notice.Subject, string(text)); err != nil {
+		return err
+	}
+	told, err := exists(ctx, sess, "SELECT 1 FROM notification_items WHERE id = ?", i.ID())
+	if err != nil || told {
+		return err
+	}
+	if !i.Digest && p.Most > 0 {
+		crowded, err := exists(ctx, sess, "SELECT 1 FROM notifications WHERE channel = ? AND person = ? AND created_at > ? AND digest = 0 LIMIT 1 OFFSET ?",
+			i.Channel, i.Person, millis(p.Now.Add(-p.Window)), p.Most-1)
+		if err != nil {
+			return err
+		}
+		if crowded {
+			i.Digest, i.SendAt = true, later(i.SendAt, p.Now).Truncate(p.Window).Add(p.Window)
+		}
+	}
+	for range 3 {
+		n, err := sess.exec(ctx, "INSERT INTO notifications (id, channel, person, address, digest, items, created_at, send_at, until_at, state, attempts, fence, claimed_until, settled_at) "+
+			"VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, 'waiting', 0, 0, 0, 0) ON CONFLICT (id) DO UPDATE SET items = notifications.items + 1, "+
+			"until_at = CASE WHEN notifications.until_at > excluded.until_at THEN notifications.until_at ELSE excluded.until_at END "+
+			"WHERE notifications.state = 'waiting' AND notifications.fence = 0 AND notifications.digest = 1",
+			i.MessageID(), i.Channel, i.Person, i.Address, flag(i.Digest), millis(p.Now), millis(i.SendAt), millis(i.Until))
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			_, err = sess.exec(ctx, "INSERT INTO notification_items (id, notification_id, subject, event, until_at, notice) SELECT ?, n.id, ?, ?, ?, ? FROM notifications n WHERE n.id = ? AND n.items <= ? "+
+				"ON CONFLICT (id) DO NOTHING", i.ID(), i.Notice.Subject, string(i.Notice.Event), millis(i.Until), string(text), i.MessageID(), notify.MaxItems)
+			return err
+		}
+		if !i.Digest {
+			return nil // the same message is there, of a time when its item was forgotten
+		}
+		i.SendAt = i.SendAt.Add(p.Window)
+	}
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Told implements notify.Sources.
+func (s *Store) Told(ctx context.Context, subject string) ([]notify.Recipient, error) {
+	out, err := collect(ctx, s.engine.read(), "SELECT DISTINCT n.channel, n.person, n.address FROM notification_items i JOIN notifications n ON n.id = i.notification_id "+
+		"WHERE i.subject = ? AND i.event IN (?, ?) AND (n.state = 'sent' OR n.state = 'waiting' AND n.fence > 0) ORDER BY n.channel, n.person",
+		[]any{subject, string(notify.Waiting), string(notify.Escalated)}, func(row scan) (r notify.Recipient, err error) {
+			return r, row(&r.Channel, &r.Person, &r.Address)
+		})
+	if err != nil {
+		return nil, fmt.Errorf("told: %w", s.engine.explain(err))
+	}
+	return out, nil
+}

@@ -49,6 +49,9 @@ var exits = map[string][]string{
 		"broker/secrets.go",                // is it empty, is it too long
 		"web/client/secrets.go",            // to the broker that keeps it
 		"broker/seal/",                     // to encrypt it
+		"broker/notify/webhook/config.go",  // keys, to sign with
+		"broker/notify/slack/config.go",    // the address, which is the secret, into the client
+		"broker/notify/email/send.go",      // the password, to the mail server
 		"cmd/ebb/stores.go",                // the password, into the address of the database
 	},
 	"Raw": {

@@ -146,7 +146,7 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 	return out, nil
 }
 
-// kindProblems makes every attestor and provider and throws them away: nothing
+// kindProblems makes every attestor, provider and channel and throws them away: nothing
 // is connected to.
 func kindProblems(c config.Config) (config.Problems, error) {
 	ring, err := passingRing(time.Now())
@@ -159,7 +159,8 @@ func kindProblems(c config.Config) (config.Problems, error) {
 	_, aerr := openAttestors(check, issuer, ring, ledger, nil)
 	_, perr := openProviders(check, issuer, ring, nil, &safe.Safe{})
 	var ps config.Problems
-	for _, err := range []error{aerr, perr} {
+	_, nerr := openChannels(c.Notify)
+	for _, err := range []error{aerr, perr, nerr} {
 		if more, ok := errors.AsType[config.Problems](err); ok {
 			ps = append(ps, more...)
 		} else if err != nil {

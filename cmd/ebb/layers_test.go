@@ -20,16 +20,16 @@ import (
 // imports lower lines only. A name that ends in /* stands for the sub-folders
 // that no other line names. Change a line only in a commit that says why.
 var layers = [][]string{
-	{"ebb/attest/fetch", "ebb/broker/brokertest/counterpart"},
+	{"ebb/attest/fetch", "ebb/broker/brokertest/counterpart", "ebb/broker/agenttext/agenttexttest"},
 	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/broker/egress/redact", "ebb/broker/exact", "ebb/broker/people", "ebb/broker/redisstore/redistest", "ebb/scopes", "ebb/migrations"},
 	{"ebb/attest/dpop", "ebb/attest"},
 	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},
 	{"ebb/broker/provider", "ebb/broker/provider/ssh/krl", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys", "ebb/broker/pace", "ebb/broker/receipt"},
-	{"ebb/broker/provider/providertest", "ebb/broker/seal", "ebb/broker/safe", "ebb/broker/risk", "ebb/broker/policyset", "ebb/broker/replay", "ebb/broker/awsapi", "ebb/broker/vaultapi"},
-	{"ebb/broker/awsapi/awstest", "ebb/broker/seal/sealtest", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/github/githubtest"},
-	{"ebb/broker", "ebb/broker/provider/*", "ebb/broker/seal/*"},
+	{"ebb/broker/provider/providertest", "ebb/broker/notify", "ebb/broker/seal", "ebb/broker/safe", "ebb/broker/risk", "ebb/broker/policyset", "ebb/broker/replay", "ebb/broker/awsapi", "ebb/broker/vaultapi"},
+	{"ebb/broker/awsapi/awstest", "ebb/broker/seal/sealtest", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/github/githubtest", "ebb/broker/notify/notifytest"},
+	{"ebb/broker", "ebb/broker/notify/*", "ebb/broker/provider/*", "ebb/broker/seal/*"},
 	{"ebb/broker/storetest", "ebb/broker/egress", "ebb/broker/policysource"},
-	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/provider/all", "ebb/broker/seal/all"},
+	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/notifier", "ebb/broker/notify/all", "ebb/broker/provider/all", "ebb/broker/seal/all"},
 	{"ebb/web", "ebb/web/client", "ebb/web/load", "ebb/web/verify", "ebb/broker/brokertest"},
 	{"ebb/web/signin", "ebb/web/console/chart"},
 	{"ebb/web/api", "ebb/web/signin/*", "ebb/broker/brokertest/crashtest"},
@@ -62,7 +62,7 @@ var fences = map[string][]string{
 	"github.com/containerd/":         {"ebb/attest/unixpeer"},
 	"google.golang.org/grpc":         {"ebb/attest/unixpeer"},
 	"github.com/goccy/go-yaml":       {"ebb/cmd/ebb/internal/config", "ebb/scopes/policy", "ebb/web/api"},
-	"github.com/getkin/kin-openapi":  {"ebb/broker/provider/github/githubtest"},
+	"github.com/getkin/kin-openapi":  {"ebb/broker/provider/github/githubtest", "ebb/broker/notify/notifytest"},
 	"github.com/aws/":                {"ebb/broker/awsapi", "ebb/broker/awsapi/awstest", "ebb/broker/provider/aws", "ebb/broker/seal/kms"},
 	"github.com/rogpeppe/":           nil,
 	"pgregory.net/rapid":             {"ebb/broker/storetest", "ebb/broker/policysource"},
@@ -76,7 +76,9 @@ var fences = map[string][]string{
 	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer"},
 	"net/http/pprof":          nil,
 	"ebb/attest/all":          {"ebb/cmd/ebb"},
+	"ebb/broker/notify/all":   {"ebb/cmd/ebb"},
 	"ebb/broker/provider/all": {"ebb/cmd/ebb"},
+	"net/smtp":                {"ebb/broker/notify/email"},
 	"ebb/broker/seal/all":     {"ebb/cmd/ebb"},
 }
 

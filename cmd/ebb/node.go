@@ -37,6 +37,9 @@ func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
 			return fmt.Errorf("serving: %w", err)
 		})
 	}
+	if n.notifier != nil {
+		g.Go(func() error { return n.notifier.Run(running) })
+	}
 	done := make(chan error, 1)
 	go func() { done <- n.broker.Run(work) }()
 	g.Go(func() error { return n.keepKeys(running) })

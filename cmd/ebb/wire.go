@@ -18,6 +18,7 @@ import (
 	"ebb/attest/fetch"
 	"ebb/broker"
 	"ebb/broker/keys"
+	"ebb/broker/notifier"
 	"ebb/broker/policysource"
 	"ebb/broker/provider"
 	"ebb/broker/safe"
@@ -69,6 +70,9 @@ type node struct {
 	sealing  *seal.Ring        // nil = nothing to seal
 	safe     *safe.Safe        // nil with it
 	closers  []func() error
+
+	notifier    *notifier.Notifier // nil = nobody is told of anything
+	tellsPeople bool               // by an address of their own
 }
 
 // wire makes the whole object graph, from the bottom to the top. When it
@@ -184,6 +188,9 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if n.pages, err = pagesURL(n.url, n.dir.Ring()); err != nil {
 		return nil, err
 	}
+	if n.notifier, n.tellsPeople, err = openNotifier(s, n.pages, n.journal, metrics); err != nil {
+		return nil, err
+	}
 	mux, err := web.New(web.Config{PublicURL: n.url, PagesURL: n.pages, Proxies: proxies, Logger: s.Log, Registerer: metrics, Tracer: s.Tracer, Now: s.Now})
 	if err != nil {
 		return nil, err
@@ -196,7 +203,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.journal, Passkeys: n.journal, Key: n.dir.Ring().Derive("console"), Methods: methods, Now: s.Now})
+	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.journal, Passkeys: n.journal, Reach: n.journal, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

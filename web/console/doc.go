@@ -29,5 +29,6 @@
 //	            replay.go  what it would have decided
 //	insights.go what a window says of people and credentials; chart/ how that is drawn
 //	passkeys.go passkeys: made and removed in the settings, asked for by the decide forms
+//	wishes.go   what a person is told, and when
 //	settings.go who am I, how pages look; sessions.go  the browsers in which I am signed in
 package console

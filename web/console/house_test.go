@@ -51,7 +51,7 @@ func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
 	for _, m := range methods {
 		ways = append(ways, m(h))
 	}
-	h.console, err = console.New(console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now})
+	h.console, err = console.New(console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Reach: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

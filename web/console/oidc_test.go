@@ -328,13 +328,14 @@ func TestOIDCNames(t *testing.T) {
 	}
 	b := h.browser()
 	o.signIn(t, b, attesttest.Claims{"email": "ann@example.com", "email_verified": true}).is(t, http.StatusSeeOther)
-	b.get("/settings").is(t, http.StatusOK, "sso:ann@example.com")
+	b.get("/settings").is(t, http.StatusOK, "sso:ann@example.com", `Mail goes to <span class="name">ann@example.com</span>`)
 	sub := newOP(t)
 	h = sub.house(t, nil)
 	r := h.asked("orders:eu/1:write")
 	other := h.browser()
 	sub.signIn(t, other, attesttest.Claims{"email": "x@example.com"}).is(t, http.StatusSeeOther)
 	other.get("/requests/"+r.ID).is(t, http.StatusOK, `value="approve"`)
+	other.get("/settings").is(t, http.StatusOK, "Nobody can write to you") // an address that nobody verified is nobody's
 	for _, claim := range []string{"email", "preferred_username", "upn", "sub"} {
 		b := h.browser()
 		sub.signIn(t, b, attesttest.Claims{claim: strings.ToUpper(r.Owner)}).is(t, http.StatusSeeOther)

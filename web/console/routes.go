@@ -58,6 +58,7 @@ func (s *Console) routes() []route {
 		s.page("/settings", s.settings),
 		s.page("/settings/again", s.again),
 		s.form("/settings/look", true, s.look),
+		s.form("/settings/wishes", false, s.setWishes),
 		s.page("/settings/passkeys/options", s.registerOptions),
 		s.form("/settings/passkeys", false, s.addPasskey),
 		s.form("/settings/passkeys/remove", true, s.removePasskey),

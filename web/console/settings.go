@@ -18,18 +18,20 @@ type settingsPage struct {
 	Session  people.Session // of this browser
 	Sessions []browserOf
 	Passkeys []people.Passkey
-	Fresh    bool   // a passkey may be added
-	Address  bool   // the console is at an address, where there are none
-	Shown    string // name of the zone that times are in
-	ZoneSays string // what was typed
-	Problem  string // with what was typed
+	Fresh    bool        // a passkey may be added
+	Address  bool        // the console is at an address, where there are none
+	Shown    string      // name of the zone that times are in
+	ZoneSays string      // what was typed
+	Problem  string      // with what was typed
+	Wishes   *wishesPage // nil = as kept
 }
 
 func (s *Console) settings(c echo.Context, v *visit) error {
-	return s.drawSettings(c, http.StatusOK, v, cookie(c, cookieZone), "")
+	return s.drawSettings(c, http.StatusOK, v, settingsPage{ZoneSays: cookie(c, cookieZone)})
 }
 
-func (s *Console) drawSettings(c echo.Context, status int, v *visit, zoneSays, problem string) error {
+// drawSettings fills in what page does not have.
+func (s *Console) drawSettings(c echo.Context, status int, v *visit, page settingsPage) error {
 	browsers, err := s.browsers(c.Request().Context(), v)
 	if err != nil {
 		return err
@@ -38,8 +40,15 @@ func (s *Console) drawSettings(c echo.Context, status int, v *visit, zoneSays, p
 	if err != nil {
 		return err
 	}
-	return s.draw(c, status, v, "settings", frame{Title: "Settings", Nav: "/settings"},
-		settingsPage{Session: v.session, Sessions: browsers, Passkeys: keys, Fresh: s.fresh(v), Address: s.keys == nil, Shown: zone(c).String(), ZoneSays: zoneSays, Problem: problem})
+	if page.Wishes == nil {
+		kept, err := s.wishes(c.Request().Context(), v)
+		if err != nil {
+			return err
+		}
+		page.Wishes = &kept
+	}
+	page.Session, page.Sessions, page.Passkeys, page.Fresh, page.Address, page.Shown = v.session, browsers, keys, s.fresh(v), s.keys == nil, zone(c).String()
+	return s.draw(c, status, v, "settings", frame{Title: "Settings", Nav: "/settings"}, page)
 }
 
 // look keeps in the browser how pages look there.
@@ -52,7 +61,7 @@ func (s *Console) look(c echo.Context, v *visit) error {
 		return broker.E(broker.Invalid, "A theme is light, dark, or as the system says.", nil)
 	}
 	if name != "" && zoneOf(name) == nil {
-		return s.drawSettings(c, http.StatusUnprocessableEntity, v, name, "There is no such time zone. Write one such as Europe/Berlin or UTC.")
+		return s.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: name, Problem: "There is no such time zone. Write one such as Europe/Berlin or UTC."})
 	}
 	s.setLook(c, cookieTheme, theme)
 	s.setLook(c, cookieZone, name)

@@ -128,6 +128,8 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	if err := s.cfg.Sessions.AddSession(ctx, session); err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
+	// Where they can be told that something waits. Not knowing that keeps nobody out.
+	_ = s.cfg.Reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: session.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
 	// Who proves it again has one session in this browser, and not two.
 	if old := cookie(c, cookieRead); old != "" {
 		_, _ = s.cfg.Sessions.EndSessions(ctx, p.ID, hashOf(old))

@@ -12,6 +12,7 @@ import (
 type Person struct {
 	broker.Principal
 	Name     string    // what the person is called; "" = the principal's id
+	Mail     string    // address that whoever proved it has verified; "" = none
 	ACR      string    // how strongly it was proved, in the words of who proved it; "" = not said
 	AuthAt   time.Time // when it was proved; zero = not said: too long ago for anything that asks when
 	GroupsAt time.Time // when the groups were true; zero = now

@@ -36,6 +36,9 @@ func (o *OIDC) person(sub string, all claims) (signin.Person, error) {
 	if name := text(all, o.cfg.NameClaim); plain(name) {
 		p.Name = name
 	}
+	if mail := text(all, "email"); plain(mail) && mailVerified(all) {
+		p.Mail = mail
+	}
 	// Under whichever of these names a runner knows the owner of a task, it is this person.
 	for _, also := range []string{sub, value, text(all, "email"), text(all, "preferred_username"), text(all, "upn"), text(all, "oid")} {
 		if plain(also) && !slices.Contains(p.Also, also) {
@@ -55,11 +58,16 @@ func (o *OIDC) subject(sub string, all claims) (string, error) {
 		return "", broker.E(broker.Forbidden, "The identity provider gave you no "+o.cfg.SubjectClaim+", by which this ebb tells people apart. Ask its administrator.", nil)
 	}
 	// Whoever may write any address into their profile could be anybody.
-	var verified bool
-	if o.cfg.SubjectClaim == "email" && (json.Unmarshal(all["email_verified"], &verified) != nil || !verified) {
+	if o.cfg.SubjectClaim == "email" && !mailVerified(all) {
 		return "", broker.E(broker.Forbidden, "The identity provider has not verified your e-mail address (email_verified), by which this ebb tells people apart. Ask its administrator.", nil)
 	}
 	return value, nil
+}
+
+// mailVerified reports whether the provider has made sure that the address is the person's.
+func mailVerified(all claims) bool {
+	var verified bool
+	return json.Unmarshal(all["email_verified"], &verified) == nil && verified
 }
 
 // overage reports that there are more groups than the provider writes into a token. Such

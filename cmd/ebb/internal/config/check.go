@@ -22,6 +22,7 @@ func (c *Config) check(environ []string, src map[string]string, ps *Problems) {
 	c.secrets(src, ps)
 	c.checkRedis(src, ps)
 	c.checkConsole(src, ps)
+	c.checkNotify(src, ps)
 	c.checkTimes(src, ps)
 	c.checkCaps(src, ps)
 	for _, text := range c.TrustedProxies {

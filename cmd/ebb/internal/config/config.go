@@ -30,6 +30,7 @@ type Config struct {
 	Limits         broker.Limits
 	DPoP           DPoP
 	Console        Console
+	Notify         Notify
 	TrustedProxies []string
 	MCPCompat      bool
 	Log            Log

@@ -1,0 +1,176 @@
+package notifier
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/notify"
+	"ebb/broker/people"
+	"ebb/broker/risk"
+)
+
+// knownFor is how long a person who does not sign in any more is still told of things: no
+// identity provider says who has left.
+const knownFor = 30 * 24 * time.Hour
+
+// everybody is who can be told of something by an address of their own.
+type everybody []people.Reach
+
+func (n *Notifier) everybody(ctx context.Context) (everybody, error) {
+	for _, c := range n.channels {
+		if c.People {
+			return n.cfg.People.Reachable(ctx, n.cfg.Now().Add(-knownFor))
+		}
+	}
+	return nil, nil
+}
+
+// concerned says whom something concerns: members of groups, holders of a role, or the
+// owner of a task; and who must not be told.
+type concerned struct {
+	groups []string
+	roles  []string
+	owner  string
+	not    []string
+}
+
+func (c concerned) includes(p people.Reach) bool {
+	if slices.ContainsFunc(c.not, p.Is) {
+		return false
+	}
+	common := func(a, b []string) bool {
+		return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
+	}
+	return p.Is(c.owner) || common(c.roles, p.Roles) || slices.Contains(p.Roles, string(broker.RoleApprover)) && common(c.groups, p.Groups)
+}
+
+// takes reports whether a route is for something.
+func (r Route) takes(e notify.Event, level risk.Level, provider string, groups []string) bool {
+	common := slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(r.Groups, g) })
+	return (len(r.Events) == 0 || slices.Contains(r.Events, e)) && (len(r.Groups) == 0 || common) &&
+		(len(r.Providers) == 0 || slices.Contains(r.Providers, provider)) && level.Rank() >= r.MinRisk.Rank()
+}
+
+// recipients are the places and people that channels reach.
+func (n *Notifier) recipients(names []string, whom concerned, known everybody) (out []recipient) {
+	for _, name := range names {
+		c := n.channels[name]
+		if c.Place {
+			out = append(out, recipient{Recipient: notify.Recipient{Channel: name}})
+		}
+		if !c.People {
+			continue
+		}
+		for _, p := range known {
+			if whom.includes(p) {
+				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: p.Mail}, &p.Wishes})
+			}
+		}
+	}
+	return out
+}
+
+// recipient is a place, or a person with wishes.
+type recipient struct {
+	notify.Recipient
+	wishes *people.Wishes
+}
+
+// asked is who is told that a request waits, now and at half of its time.
+func (n *Notifier) asked(r broker.Request, known everybody) (items []notify.Item) {
+	notice, now := noticeOf(r, notify.Waiting), n.cfg.Now()
+	level := risk.Level(notice.Risk)
+	half := r.CreatedAt.Add(r.ExpiresAt.Sub(r.CreatedAt) / 2)
+	mine := []string{r.Owner, r.Runner} // they have no say in it
+	for _, route := range n.cfg.Routes {
+		if route.takes(notify.Waiting, level, r.Provider, r.Groups) {
+			for _, to := range n.recipients(route.Channels, concerned{groups: r.Groups, not: mine}, known) {
+				items = n.add(items, to, notice, now, r.ExpiresAt, false)
+			}
+		}
+		if !route.takes(notify.Escalated, level, r.Provider, r.Groups) {
+			continue
+		}
+		groups := route.EscalateGroups
+		if len(groups) == 0 {
+			groups = r.Groups
+		}
+		late := notice
+		late.Event = notify.Escalated
+		for _, to := range n.recipients(route.Escalate, concerned{groups: groups, not: mine}, known) {
+			items = n.add(items, to, late, later(half, now), r.ExpiresAt, true)
+		}
+	}
+	return items
+}
+
+// ended is who is told how a request ended: those who were told that it waits.
+func (n *Notifier) ended(ctx context.Context, e audit.Entry, known everybody) (items []notify.Item, err error) {
+	r, found, err := n.request(ctx, e.RequestID)
+	if err != nil || !found {
+		return nil, err
+	}
+	told, err := n.cfg.Store.Told(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	notice := noticeOf(r, endings[e.Kind])
+	notice.Until = time.Time{}
+	for _, t := range told {
+		to := recipient{Recipient: t}
+		if i := slices.IndexFunc(known, func(p people.Reach) bool { return p.Person == t.Person }); t.Person != "" && i >= 0 {
+			to.wishes = &known[i].Wishes
+		}
+		if n.channels[t.Channel] != nil { // it may have been taken out of the configuration
+			items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, false)
+		}
+	}
+	return items, nil
+}
+
+// paused is who is told that the broker has paused a task: its owner.
+func (n *Notifier) paused(ctx context.Context, e audit.Entry, known everybody) ([]notify.Item, error) {
+	if e.Actor != self {
+		return nil, nil
+	}
+	ts, err := n.cfg.Journal.Tasks(ctx, broker.TaskFilter{IDs: []string{e.TaskID}})
+	if err != nil || len(ts) != 1 {
+		return nil, err
+	}
+	return n.told(pausedOf(ts[0], e), concerned{owner: ts[0].Owner}, known, false), nil
+}
+
+// happened is who is told of what is on the record for more than those whose task it is.
+func (n *Notifier) happened(e audit.Entry, known everybody) []notify.Item {
+	notice, tell := happening(e)
+	if !tell {
+		return nil
+	}
+	whom := concerned{roles: []string{string(broker.RoleApprover), string(broker.RoleAuditor)}}
+	if notice.Event == notify.Draft {
+		whom = concerned{roles: []string{string(broker.RoleOperator)}, not: []string{e.Actor}}
+	}
+	return n.told(notice, whom, known, notice.Event == notify.BreakGlass)
+}
+
+// told is who is told of something that is no request. Old news is no news.
+func (n *Notifier) told(notice notify.Notice, whom concerned, known everybody, atOnce bool) (items []notify.Item) {
+	for _, route := range n.cfg.Routes {
+		if route.takes(notice.Event, risk.High, "", nil) {
+			for _, to := range n.recipients(route.Channels, whom, known) {
+				items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, atOnce)
+			}
+		}
+	}
+	return items
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

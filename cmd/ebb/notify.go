@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"ebb/broker/notifier"
+	"ebb/broker/notify"
+	channels "ebb/broker/notify/all"
+	"ebb/broker/risk"
+	"ebb/broker/sqlstore"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/cmd/ebb/internal/out"
+)
+
+// openChannels makes the configured channels, all problems at once. Nothing is connected
+// to.
+func openChannels(c config.Notify) ([]notifier.Channel, error) {
+	var out []notifier.Channel
+	var ps config.Problems
+	for _, ch := range c.Channels {
+		if ch.Name == "" || ch.Kind == "" {
+			continue // Load has said so
+		}
+		m, err := channels.New(ch.Kind, ch.Config, os.LookupEnv)
+		if err != nil {
+			ps = append(ps, config.Problem{Key: "notify.channels, " + ch.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(channels.Kinds(), ", ")})
+			continue
+		}
+		out = append(out, notifier.Channel{Name: ch.Name, Sender: m.Sender, Place: m.Place, People: m.People})
+	}
+	if len(ps) > 0 {
+		return nil, ps
+	}
+	return out, nil
+}
+
+// openNotifier is nil when nobody is to be told of anything. people: somebody is by an
+// address of their own.
+func openNotifier(s settings, url string, store *sqlstore.Store, metrics prometheus.Registerer) (n *notifier.Notifier, people bool, err error) {
+	if len(s.Notify.Channels) == 0 {
+		return nil, false, nil
+	}
+	made, err := openChannels(s.Notify)
+	if err != nil {
+		return nil, false, err
+	}
+	var routes []notifier.Route
+	for _, r := range s.Notify.Routes {
+		route := notifier.Route{Groups: r.Groups, Providers: r.Providers, MinRisk: risk.Level(r.MinRisk), Channels: r.Channels, Escalate: r.Escalate, EscalateGroups: r.EscalateGroups}
+		for _, e := range r.Events {
+			route.Events = append(route.Events, notify.Event(e))
+		}
+		routes = append(routes, route)
+	}
+	n, err = notifier.New(notifier.Config{
+		Store: store, Journal: store, Desk: store, People: store, Base: url, Channels: made, Routes: routes, Digest: s.Notify.Digest, Most: s.Notify.AtOnce,
+		Now: s.Now, Logger: s.Log, Registerer: metrics,
+	})
+	return n, slices.ContainsFunc(made, func(c notifier.Channel) bool { return c.People }), err
+}
+
+// channelLine is a channel as it is listed.
+type channelLine struct {
+	Name   string   `json:"name"`
+	Kind   string   `json:"kind"`
+	Where  string   `json:"where"`
+	People bool     `json:"people"` // it reaches people by their own address
+	Routes []string `json:"routes"`
+}
+
+var channelColumns = []out.Column[channelLine]{
+	{Name: "name", Cell: func(l channelLine) string { return l.Name }},
+	{Name: "kind", Cell: func(l channelLine) string { return l.Kind }},
+	{Name: "where", Cell: func(l channelLine) string { return l.Where }},
+	{Name: "people", Cell: func(l channelLine) string { return map[bool]string{true: "yes"}[l.People] }},
+	{Name: "routes", Cell: func(l channelLine) string { return strings.Join(l.Routes, "; ") }},
+}
+
+func newNotify(c *cli) *cobra.Command {
+	list := &cobra.Command{Use: "list", Short: "List the configured channels and what goes there", Args: cobra.NoArgs}
+	list.RunE = c.do(func(*cobra.Command, []string) error {
+		cfg, err := c.checkConfig()
+		if err != nil {
+			return err
+		}
+		made, err := openChannels(cfg.Notify)
+		if err != nil {
+			return err
+		}
+		var lines []channelLine
+		for i, ch := range made {
+			lines = append(lines, channelLine{ch.Name, cfg.Notify.Channels[i].Kind, ch.Sender.Where(), ch.People, routesOf(cfg.Notify, ch.Name)})
+		}
+		return out.List(c.stdout, c.format, channelColumns, lines)
+	})
+	var to string
+	test := &cobra.Command{
+		Use: "test CHANNEL", Short: "Send a test message through a channel, and say what came back", Args: cobra.ExactArgs(1),
+		Long: `Send a test message through a channel of the configuration, from this machine, and say
+what came back. It needs no ebb that runs, and touches no database.`,
+	}
+	test.Flags().StringVar(&to, "to", "", "address of a person, for a channel that reaches people")
+	test.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		cfg, err := c.checkConfig()
+		if err != nil {
+			return err
+		}
+		made, err := openChannels(cfg.Notify)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(made, func(ch notifier.Channel) bool { return ch.Name == args[0] })
+		switch {
+		case i < 0:
+			return usage("no channel is named "+out.Line(args[0]), "`ebb notify list` lists those of notify.channels")
+		case to != "" && !made[i].People, to == "" && !made[i].Place:
+			return usage("the channel needs an address, or has none of people", "name one with --to for a channel with people: true, and only there")
+		}
+		id := make([]byte, 16)
+		_, _ = rand.Read(id)
+		m := notify.TestMessage("msg_"+hex.EncodeToString(id), cmp.Or(cfg.PublicURL, defaultURL), time.Now())
+		m.To = to
+		said, err := made[i].Sender.Send(cmd.Context(), m)
+		if err != nil {
+			return fail("the message was not taken: "+out.Line(err.Error()), "check the channel's config, and whether "+made[i].Sender.Where()+" can be reached from here")
+		}
+		c.printf("sent to %s: %s\n", made[i].Sender.Where(), out.Line(said))
+		return nil
+	})
+	return c.group("notify", "See where people are told that something waits, and try it", c.output(list), test)
+}
+
+// routesOf says in a few words what leads to a channel.
+func routesOf(c config.Notify, name string) []string {
+	lines := []string{}
+	for _, r := range c.Routes {
+		var parts []string
+		for _, p := range []struct {
+			word string
+			list []string
+		}{{"events", r.Events}, {"groups", r.Groups}, {"providers", r.Providers}} {
+			if len(p.list) > 0 {
+				parts = append(parts, p.word+" "+strings.Join(p.list, ","))
+			}
+		}
+		if r.MinRisk != "" {
+			parts = append(parts, "risk "+r.MinRisk)
+		}
+		what := cmp.Or(strings.Join(parts, " "), "everything")
+		if slices.Contains(r.Channels, name) {
+			lines = append(lines, what)
+		}
+		if slices.Contains(r.Escalate, name) {
+			lines = append(lines, "at half time: "+what)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,55 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"ebb/broker/brokertest"
+	"ebb/broker/people"
+)
+
+// What a person wants to be told is kept for the person, and only what can be kept.
+func TestWishes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b := h.as(brokertest.Approver)
+	b.get("/settings").is(t, http.StatusOK, "What you are told", `name="high" value="now" checked`, `name="low" value="digest" checked`, "Nobody can write to you")
+	send := func(f url.Values) answer { return b.send(b.get("/settings"), "/settings/wishes", f) }
+	form := func(change url.Values) url.Values {
+		out := url.Values{"high": {"digest"}, "medium": {"off"}, "low": {"off"}, "quiet_from": {"22:00"}, "quiet_to": {"06:30"}, "quiet_zone": {" Europe/Berlin "}, "breaks": {"yes"}}
+		for name, v := range change {
+			out[name] = v
+		}
+		return out
+	}
+	send(form(nil)).is(t, http.StatusSeeOther)
+	want := people.Wishes{High: people.InDigest, Medium: people.Never, Low: people.Never, QuietFrom: 22 * 60, QuietTo: 6*60 + 30, Zone: "Europe/Berlin", HighBreaks: true}
+	got, err := h.Store.Reach(t.Context(), brokertest.Approver)
+	if err != nil || got.Wishes != want || got.Mail != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	h.as(brokertest.Approver).get("/settings").is(t, http.StatusOK, `name="high" value="digest" checked`, `value="22:00"`, `value="06:30"`, `value="Europe/Berlin"`, `name="breaks" value="yes" checked`)
+	for name, bad := range map[string]url.Values{
+		"quiet_from": {"quiet_from": {""}}, "quiet_to": {"quiet_to": {"6:30"}}, "a later hour": {"quiet_to": {"24:00"}}, "no hour": {"quiet_from": {"22:60"}}, "quiet_zone": {"quiet_zone": {"Mars/Phobos"}},
+		"a path": {"quiet_zone": {"../../etc/passwd"}}, "markup": {"quiet_zone": {`"><script>alert(1)</script>`}},
+	} {
+		a := send(form(bad))
+		a.is(t, http.StatusUnprocessableEntity, `aria-invalid="true"`, `aria-describedby="quiet-problem"`, `id="quiet-problem"`)
+		if strings.Contains(a.body, "<script>alert") {
+			t.Errorf("%s: %s", name, a.body)
+		}
+	}
+	for _, bad := range []string{"", "NOW", "now;off", "\x00"} {
+		send(form(url.Values{"high": {bad}})).is(t, http.StatusBadRequest)
+	}
+	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || got.Wishes != want {
+		t.Errorf("changed: %+v, %v", got, err)
+	}
+	send(form(url.Values{"quiet_from": {""}, "quiet_to": {""}, "quiet_zone": {""}, "breaks": nil})).is(t, http.StatusSeeOther)
+	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || got.Wishes.QuietFrom != got.Wishes.QuietTo || got.Wishes.HighBreaks {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	b.do(http.MethodPost, "/settings/wishes", form(nil), nil).is(t, http.StatusConflict) // without the form's nonce
+}

@@ -137,7 +137,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error {
-		every(ctx, time.Hour, func() bool {
+		every(ctx, time.Minute, func() bool {
 			n.try(ctx, "old messages could not be forgotten", func(ctx context.Context) error { return n.cfg.Store.ForgetMessages(ctx, n.cfg.Now().Add(-forgetAfter)) })
 			return false
 		})

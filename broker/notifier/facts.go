@@ -2,6 +2,7 @@ package notifier
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -75,6 +76,12 @@ func happening(e audit.Entry) (notify.Notice, bool) {
 		n.Event = notify.BreakGlass
 	case strings.HasPrefix(e.Kind, drafts):
 		n.Event = notify.Draft
+		var data struct {
+			Draft string `json:"draft"`
+		}
+		if json.Unmarshal(e.Data, &data) == nil && data.Draft != "" {
+			n.Subject = data.Draft // it is told once, however often it is changed
+		}
 	default:
 		return n, false
 	}

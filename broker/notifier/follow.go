@@ -13,8 +13,13 @@ var kinds = []string{
 	audit.RequestCreated, audit.RequestApproved, audit.RequestDenied, audit.RequestExpired, audit.RequestWithdrawn, audit.TaskPaused, breakGlass, policies,
 }
 
-// batch is how much of one writer's record is read at a time: mints fill it.
-const batch = 5000
+const (
+	// batch is how much of one writer's record is read at a time: mints fill it.
+	batch = 5000
+	// unit is how many items are kept at once, but for those of one entry: mints and
+	// decisions share the database's one writer.
+	unit = 100
+)
 
 // Follow looks at what is new on the record, once. Of replicas that look at the same
 // entry one keeps what it made of it.
@@ -25,12 +30,7 @@ func (n *Notifier) Follow(ctx context.Context) error {
 			return err
 		}
 		for _, r := range readings {
-			items, err := n.plan(ctx, r.Entries)
-			if err != nil {
-				return err
-			}
-			err = n.cfg.Store.Keep(ctx, notify.Plan{Reading: r, Items: items, Now: n.cfg.Now(), Most: n.cfg.Most, Window: n.cfg.Digest})
-			if err != nil && !errors.Is(err, notify.ErrStale) {
+			if err := n.read(ctx, r); err != nil && !errors.Is(err, notify.ErrStale) {
 				return err
 			}
 		}
@@ -38,24 +38,39 @@ func (n *Notifier) Follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// plan makes items of entries.
-func (n *Notifier) plan(ctx context.Context, entries []audit.Entry) ([]notify.Item, error) {
-	if len(entries) == 0 {
-		return nil, nil
-	}
-	known, err := n.everybody(ctx)
-	if err != nil {
-		return nil, err
+// read makes items of a part of the record and keeps them, a few entries at a time.
+func (n *Notifier) read(ctx context.Context, r notify.Reading) error {
+	var known everybody
+	if len(r.Entries) > 0 {
+		var err error
+		if known, err = n.everybody(ctx); err != nil {
+			return err
+		}
 	}
 	var items []notify.Item
-	for _, e := range entries {
+	from := r.From
+	keep := func(to int64) error {
+		err := n.cfg.Store.Keep(ctx, notify.Plan{
+			Reading: notify.Reading{Writer: r.Writer, From: from, To: to}, Items: items, Now: n.cfg.Now(), Most: n.cfg.Most, Window: n.cfg.Digest,
+		})
+		from, items = to, nil
+		return err
+	}
+	for _, e := range r.Entries {
 		more, err := n.itemsOf(ctx, e, known)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		items = append(items, more...)
+		if items = append(items, more...); len(items) >= unit {
+			if err := keep(e.Seq); err != nil {
+				return err
+			}
+		}
 	}
-	return items, nil
+	if from == r.To {
+		return nil
+	}
+	return keep(r.To)
 }
 
 func (n *Notifier) itemsOf(ctx context.Context, e audit.Entry, known everybody) ([]notify.Item, error) {

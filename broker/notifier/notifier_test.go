@@ -3,6 +3,7 @@ package notifier_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -424,6 +425,32 @@ func TestPeople(t *testing.T) {
 			r.turn(15 * time.Minute)
 			count(t, r.mails.take(), 0)
 		})
+	}
+}
+
+// A flood, and a crowd to tell of it, are kept in small units: all of it comes, bounded.
+func TestManyAndToMany(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, notifier.Route{Channels: []string{"mail", "ops"}})
+	for i := range 210 {
+		r.knows(fmt.Sprintf("person-%d", i), people.DefaultWishes(), nil)
+	}
+	for range 3 {
+		r.asks(highScope, "")
+	}
+	r.look()
+	to := map[string]int{}
+	for _, m := range r.mails.take() {
+		to[m.Data.Subject]++
+	}
+	for id, n := range to {
+		if n != 200 {
+			t.Errorf("%s was told %d", id, n)
+		}
+	}
+	count(t, r.ops.take(), 3)
+	if len(to) != 3 {
+		t.Errorf("%d requests were told", len(to))
 	}
 }
 

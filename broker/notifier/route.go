@@ -16,6 +16,9 @@ import (
 // identity provider says who has left.
 const knownFor = 30 * 24 * time.Hour
 
+// maxPeople bounds who is told one thing through one channel.
+const maxPeople = 200
+
 // everybody is who can be told of something by an address of their own.
 type everybody []people.Reach
 
@@ -64,9 +67,11 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 		if !c.People {
 			continue
 		}
-		for _, p := range known {
-			if whom.includes(p) {
+		told := 0
+		for _, p := range known { // those who were here last come first
+			if told < maxPeople && whom.includes(p) {
 				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: p.Mail}, &p.Wishes})
+				told++
 			}
 		}
 	}

@@ -1,0 +1,52 @@
+package notifier
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/notify"
+	"ebb/broker/people"
+)
+
+// Entries of break-glass and of policy drafts are told by their kinds alone, to those whom
+// they concern; others of the same family are not.
+func TestHappenings(t *testing.T) {
+	t.Parallel()
+	approver, auditor := people.Reach{Person: "ann", Roles: []string{string(broker.RoleApprover)}}, people.Reach{Person: "aud", Roles: []string{string(broker.RoleAuditor)}}
+	operator := people.Reach{Person: "ops", Roles: []string{string(broker.RoleOperator)}}
+	n := &Notifier{cfg: Config{Routes: []Route{{Channels: []string{"mail"}}}}, channels: map[string]*channel{"mail": {Channel: Channel{Name: "mail", People: true}}}}
+	n.cfg.Now, n.cfg.Digest = testNow, window
+	for kind, tt := range map[string]struct {
+		actor string
+		data  string
+		want  []string
+		event notify.Event
+		of    string
+	}{
+		"breakglass.began":   {actor: "ola", want: []string{"ann", "aud"}, event: notify.BreakGlass, of: "w/7"},
+		"breakglass.ended":   {actor: "ola", want: []string{"ann", "aud"}, event: notify.BreakGlass, of: "w/7"},
+		"policy.drafted":     {actor: "eva", want: []string{"ops"}, event: notify.Draft, of: "w/7"},
+		"policy.draft":       {actor: "ops", data: `{"draft":"pol_1"}`, event: notify.Draft},
+		"policy.drafted.of":  {actor: "eva", data: `{"draft":"pol_1","note":"x"}`, want: []string{"ops"}, event: notify.Draft, of: "pol_1"},
+		audit.PolicyReloaded: {actor: "ebb"},
+		audit.PolicyRejected: {actor: "ebb"},
+	} {
+		items := n.happened(audit.Entry{Writer: "w", Seq: 7, Kind: kind, Actor: tt.actor, Data: json.RawMessage(tt.data)}, everybody{approver, auditor, operator})
+		if len(items) != len(tt.want) {
+			t.Errorf("%s: told %+v", kind, items)
+			continue
+		}
+		for i, x := range items {
+			if x.Person != tt.want[i] || x.Notice.Event != tt.event || x.Notice.Subject != tt.of || x.Notice.By != tt.actor || x.Notice.Path != "/audit/w/7" || x.Digest {
+				t.Errorf("%s: %+v", kind, x)
+			}
+		}
+	}
+}
+
+const window = 15 * time.Minute
+
+func testNow() time.Time { return time.Date(2026, 11, 20, 14, 1, 0, 0, time.UTC) }

@@ -53,7 +53,7 @@ func TestHostile(t *testing.T) {
 				agenttexttest.ASCII(t, name, list.String())
 				var back []thing
 				if err := json.Unmarshal([]byte(list.String()), &back); err != nil || utf8.ValidString(text) && back[0].Name != text {
-					t.Errorf("%s: came back as %q, %v", name, back, err)
+					t.Errorf("%s: came back as %+v, %v", name, back, err)
 				}
 			case out.CSV:
 				rows, err := csv.NewReader(strings.NewReader(list.String())).ReadAll()

@@ -50,8 +50,8 @@ func (s *Console) wishes(ctx context.Context, v *visit) (wishesPage, error) {
 
 func hourOf(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
-// minutesOf reads HH:MM.
-func minutesOf(text string) (minutes int, ok bool) {
+// minuteOfDay reads HH:MM.
+func minuteOfDay(text string) (minutes int, ok bool) {
 	var h, m int
 	if n, err := fmt.Sscanf(text, "%02d:%02d", &h, &m); n != 2 || err != nil || hourOf(60*h+m) != text || h > 23 || m > 59 {
 		return 0, false
@@ -73,8 +73,8 @@ func readWishes(form url.Values) (w people.Wishes, p problem) {
 		return w, problem{}
 	}
 	var okFrom, okTo bool
-	w.QuietFrom, okFrom = minutesOf(from)
-	w.QuietTo, okTo = minutesOf(to)
+	w.QuietFrom, okFrom = minuteOfDay(from)
+	w.QuietTo, okTo = minuteOfDay(to)
 	switch {
 	case !okFrom:
 		return w, problem{"quiet_from", "Write both ends of the quiet hours, such as 22:00 and 07:00, or none."}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -69,22 +68,8 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	return out, b.afterVote(ctx, who, out)
 }
 
-// MayDecide is why a person has no say in a request, whatever it asks for; nil = they have.
-func MayDecide(who Principal, r Request) error {
-	switch {
-	case !who.Has(RoleApprover):
-		return E(Forbidden, "Only an approver decides requests.", nil)
-	case !groupsMeet(r, who.Groups):
-		return E(Forbidden, "You are in none of the groups that may decide this request.", nil)
-	// The owner is what a runner wrote: its letter case is not another person.
-	case slices.ContainsFunc(append([]string{who.ID}, who.Also...), func(n string) bool { return strings.EqualFold(n, r.Owner) || strings.EqualFold(n, r.Runner) }):
-		return E(Forbidden, "Nobody decides requests of their own task. Ask another approver.", nil)
-	}
-	return nil
-}
-
 func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error) {
-	vote := Vote{RequestID: r.ID, By: who.ID, Groups: who.Groups, Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now(), Seen: v.Seen, Proof: v.Proof}
+	vote := Vote{RequestID: r.ID, By: who.ID, Groups: who.Say(r.Scopes), Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: b.now(), Seen: v.Seen, Proof: v.Proof}
 	vote.Also = who.Also
 	if len(v.Seen) > MaxSeen || len(v.Proof) > MaxSeen {
 		return vote, E(Invalid, "What was seen is longer than ebb keeps.", nil)

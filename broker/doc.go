@@ -20,6 +20,7 @@
 //	secrets.go  the operator's secrets, which drivers use
 //	policies.go policies are drafted, and published by a second person; policies_try.go
 //	            what a draft would decide, policies_replay.go what it would have decided
+//	say.go      who has a say in a request: groups, limits, and never one's own
 //	mark.go     which requests wait, for those who are to be told
 //	person.go   people of the console: their sessions on the record, what is spent once
 //	trial.go    a provider tried out in a task of its own; trial_steps.go: what is

@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"ebb/broker/audit"
 )
@@ -29,7 +28,7 @@ func (h Held) Paused() bool { return h.State == TaskPaused && h.Cause != "" }
 // which requests were held back lately, as far as who may see their requests. mine: only
 // those of which who has a say in a request.
 func (b *Broker) Held(ctx context.Context, who Principal, mine bool) ([]Held, error) {
-	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return nil, err
 	}
 	ts, err := b.heldTasks(ctx)
@@ -162,7 +161,7 @@ func (b *Broker) sayIn(ctx context.Context, who Principal, taskID string) bool {
 
 // owns reports whether a task is of this person, by any of their names.
 func owns(who Principal, t Task) bool {
-	return t.Owner != "" && slices.ContainsFunc(append([]string{who.ID}, who.Also...), func(n string) bool { return strings.EqualFold(n, t.Owner) })
+	return t.Owner != "" && who.named(t.Owner)
 }
 
 // MayResume reports whether who may let a paused task mint again: its runner, operators,

@@ -1,6 +1,9 @@
 package broker
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Page is a cursor over ids, which sort by time of creation.
 type Page struct {
@@ -96,7 +99,7 @@ type Sight struct {
 type WaitFilter struct {
 	Now      time.Time // required
 	Sight    *Sight    // only what this principal may see; nil = all
-	NotOf    string    // not of this person's own tasks, whatever the letter case
+	NotOf    []string  // not of tasks that one of these names owns or runs, whatever the letter case
 	Rank     int       // 0 = any
 	Provider string
 	TaskID   string
@@ -119,3 +122,8 @@ type Place struct {
 
 // Place is where r stands in the queue.
 func (r Request) Place() Place { return Place{r.Rank, r.ExpiresAt, r.ID} }
+
+// after reports whether p comes after another place in the queue.
+func (p Place) after(o Place) bool {
+	return cmp.Or(cmp.Compare(o.Rank, p.Rank), p.ExpiresAt.Compare(o.ExpiresAt), cmp.Compare(p.ID, o.ID)) > 0
+}

@@ -2,15 +2,17 @@ package broker
 
 import (
 	"context"
-	"slices"
 	"strconv"
-	"strings"
+
+	"ebb/scopes"
+	"ebb/scopes/policy"
 )
 
 // Mark is a request that waits, as far as one must know it to tell people that it does.
 type Mark struct {
 	ID            string
 	Owner, Runner string
+	Scopes        scopes.Set
 	Groups        []string
 }
 
@@ -33,8 +35,7 @@ func (b *Broker) Marks(ctx context.Context) ([]Mark, error) {
 
 // For reports whether who has a say in the request.
 func (m Mark) For(who Principal) bool {
-	return who.Has(RoleApprover) && !strings.EqualFold(who.ID, m.Owner) && !strings.EqualFold(who.ID, m.Runner) &&
-		slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(who.Groups, g) })
+	return MayDecide(who, Request{Owner: m.Owner, Runner: m.Runner, Scopes: m.Scopes, Approval: policy.Approval{Groups: m.Groups}}) == nil
 }
 
 // Newest names the newest entry of the record, "" when there is none: whoever follows a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"ebb/broker/audit"
@@ -186,9 +185,4 @@ func (b *Broker) requestByID(ctx context.Context, id string) (Request, error) {
 		return Request{}, E(NotFound, "There is no such request.", nil)
 	}
 	return rs[0], nil
-}
-
-// groupsMeet reports whether an approver's groups have a say in a request.
-func groupsMeet(r Request, groups []string) bool {
-	return slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(groups, g) })
 }

@@ -6,13 +6,13 @@ import (
 	"ebb/scopes/policy"
 )
 
-// Task shows one task: its runner's, or any to auditors, approvers and operators.
+// Task shows one task: its runner's, or any to viewers, auditors, approvers and operators.
 func (b *Broker) Task(ctx context.Context, who Principal, id string) (Task, error) {
-	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover, RoleViewer); err != nil {
 		return Task{}, err
 	}
 	t, err := b.taskByID(ctx, id)
-	if err == nil && t.Runner != who.ID && !who.Has(RoleOperator, RoleAuditor, RoleApprover) {
+	if err == nil && t.Runner != who.ID && !who.Has(RoleOperator, RoleAuditor, RoleApprover, RoleViewer) {
 		return Task{}, notFoundTask()
 	}
 	return t, err
@@ -20,10 +20,10 @@ func (b *Broker) Task(ctx context.Context, who Principal, id string) (Task, erro
 
 // Tasks lists tasks by the same rule.
 func (b *Broker) Tasks(ctx context.Context, who Principal, f TaskFilter) ([]Task, error) {
-	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover, RoleViewer); err != nil {
 		return nil, err
 	}
-	if !who.Has(RoleOperator, RoleAuditor, RoleApprover) {
+	if !who.Has(RoleOperator, RoleAuditor, RoleApprover, RoleViewer) {
 		f.Runner = who.ID
 	}
 	ts, err := b.cfg.Journal.Tasks(ctx, f)
@@ -36,10 +36,10 @@ func (b *Broker) Tasks(ctx context.Context, who Principal, f TaskFilter) ([]Task
 // Leases lists credentials, issued and revoked. A runner sees those of one of
 // its tasks and names it.
 func (b *Broker) Leases(ctx context.Context, who Principal, f LeaseFilter) ([]Lease, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return nil, err
 	}
-	if !who.Has(RoleAuditor, RoleOperator) {
+	if !who.Has(RoleAuditor, RoleOperator, RoleViewer) {
 		if _, err := b.mine(ctx, who, false, f.TaskID); err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (b *Broker) Lease(ctx context.Context, who Principal, id string) (Lease, er
 func (b *Broker) leaseFor(ctx context.Context, who Principal, ends bool, id string) (Lease, error) {
 	roles := []Role{RoleOperator, RoleRunner}
 	if !ends {
-		roles = append(roles, RoleAuditor)
+		roles = append(roles, RoleAuditor, RoleViewer)
 	}
 	if err := allow(who, ends, roles...); err != nil {
 		return Lease{}, err
@@ -77,7 +77,7 @@ func (b *Broker) leaseFor(ctx context.Context, who Principal, ends bool, id stri
 	if len(ls) == 0 {
 		return Lease{}, none
 	}
-	if !who.Has(RoleOperator) && (ends || !who.Has(RoleAuditor)) {
+	if !who.Has(RoleOperator) && (ends || !who.Has(RoleAuditor, RoleViewer)) {
 		if _, err := b.mine(ctx, who, ends, ls[0].TaskID); err != nil {
 			return Lease{}, none
 		}

@@ -10,7 +10,7 @@ import (
 // LeaseList is one page of the credentials, issued and revoked. A runner sees those of
 // one of its tasks and names it.
 func (b *Broker) LeaseList(ctx context.Context, who Principal, q LeaseQuery) (LeaseSlice, error) {
-	if err := b.mayList(ctx, who, q.TaskID); err != nil {
+	if err := b.mayList(ctx, who, q.TaskID, RoleViewer); err != nil {
 		return LeaseSlice{}, err
 	}
 	if q.Sandbox != "" && q.TaskID == "" && validID(sandboxPrefix, q.Sandbox) {
@@ -24,12 +24,13 @@ func (b *Broker) LeaseList(ctx context.Context, who Principal, q LeaseQuery) (Le
 	return s, nil
 }
 
-// mayList: auditors and operators list everything, a runner what is of one of its tasks.
-func (b *Broker) mayList(ctx context.Context, who Principal, taskID string) error {
-	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+// mayList: auditors and operators list everything, and so do the others where it is said;
+// a runner what is of one of its tasks.
+func (b *Broker) mayList(ctx context.Context, who Principal, taskID string, others ...Role) error {
+	if err := allow(who, false, append([]Role{RoleAuditor, RoleOperator, RoleRunner}, others...)...); err != nil {
 		return err
 	}
-	if who.Has(RoleAuditor, RoleOperator) {
+	if who.Has(append([]Role{RoleAuditor, RoleOperator}, others...)...) {
 		return nil
 	}
 	if taskID == "" {

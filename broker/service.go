@@ -16,6 +16,7 @@ type Role string
 
 // Roles of principals.
 const (
+	RoleViewer         Role = "viewer"          // sees what goes on: neither the record nor what an agent wrote
 	RoleRunner         Role = "runner"          // opens, beats and completes its own tasks
 	RoleApprover       Role = "approver"        // decides requests of its groups
 	RoleAuditor        Role = "auditor"         // reads everything, changes nothing
@@ -33,6 +34,10 @@ type Principal struct {
 	// Also are other names of the same person, under which somebody may know the owner of
 	// a task: they give nothing, and keep from deciding.
 	Also []string `json:"-"`
+	// Bounds are what an approver may decide: a request must be within one of them. Within is
+	// the same of single groups of theirs. See Say.
+	Bounds []scopes.Set          `json:"-"` // empty = whatever is asked
+	Within map[string]scopes.Set `json:"-"` // by group; one that is not named has no limit of its own
 
 	doubt error // its proof could not be checked for replay: it may only end things
 }

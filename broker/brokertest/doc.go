@@ -6,6 +6,7 @@
 //	upstream.go a third party over HTTP with a state of its own, which fails as it is
 //	            told; upstream_serve.go its answers
 //	driver.go   Party: a driver for it
+//	roles.go    RoleTable: who may call which route, as the documentation says
 //	sealing.go  sealing keys for handles
 //	canary.go   Hides: a secret in whatever form it leaks
 package brokertest

@@ -40,6 +40,7 @@ const (
 	Operator  = "ops"                  // operator, auditor, runner
 	Operator2 = "ols"                  // another operator
 	Server    = "orders-api"           // resource server of Orders
+	Viewer    = "vic"                  // viewer
 )
 
 // Config changes what New builds. The zero value is a whole broker.
@@ -63,8 +64,9 @@ type Config struct {
 	Run       bool // run the janitor too
 	RealTime  bool // the clock is the machine's
 	Alg       jose.Alg
-	Clock     *Clock // nil = one of its own
-	Keys      string // directory of the signing keys; "" = a temporary one
+	Clock     *Clock             // nil = one of its own
+	People    []broker.Principal // besides those that every Env has
+	Keys      string             // directory of the signing keys; "" = a temporary one
 }
 
 // Env is a broker and everybody who uses it.
@@ -222,7 +224,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 			"orders": {Driver: driver, Kind: "jwt", Resource: Orders},
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
-		Principals: e.principals(t), Keys: e.Ring, Limits: c.Limits, Now: e.Clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
+		Principals: e.principals(t, c.People), Keys: e.Ring, Limits: c.Limits, Now: e.Clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
 		Egress: c.Egress,
 	}
 	maps.Copy(cfg.Providers, c.Providers)
@@ -240,9 +242,9 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 	return cfg
 }
 
-func (e *Env) principals(t testing.TB) []broker.PrincipalConfig {
+func (e *Env) principals(t testing.TB, more []broker.Principal) []broker.PrincipalConfig {
 	var out []broker.PrincipalConfig
-	for _, p := range []broker.Principal{
+	for _, p := range append([]broker.Principal{
 		{ID: Runner, Roles: []broker.Role{broker.RoleRunner}},
 		{ID: Runner2, Roles: []broker.Role{broker.RoleRunner}},
 		{ID: Approver, Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}},
@@ -251,7 +253,8 @@ func (e *Env) principals(t testing.TB) []broker.PrincipalConfig {
 		{ID: Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor, broker.RoleRunner}},
 		{ID: Operator2, Roles: []broker.Role{broker.RoleOperator}},
 		{ID: Server, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{Orders}},
-	} {
+		{ID: Viewer, Roles: []broker.Role{broker.RoleViewer}},
+	}, more...) {
 		s := NewKey(t)
 		k, err := jose.NewKey("", s.Public())
 		if err != nil {

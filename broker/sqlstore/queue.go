@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/scopes"
 	"ebb/scopes/policy"
 )
 
@@ -116,8 +117,8 @@ func waiting(f broker.WaitFilter) (*where, error) {
 	w := &where{}
 	w.add("state = 'pending' AND expires_at > ?", millis(f.Now))
 	w.sight(f.Sight)
-	if f.NotOf != "" {
-		who := strings.ToLower(f.NotOf)
+	for _, name := range f.NotOf {
+		who := strings.ToLower(name)
 		w.add("lower(owner) <> ? AND lower(runner) <> ?", who, who)
 	}
 	if f.Rank != 0 {
@@ -142,13 +143,16 @@ func (s *Store) Marks(ctx context.Context, now time.Time, without []string, n in
 		return nil, fmt.Errorf("marks: %w", err)
 	}
 	out, err := collect(ctx, s.engine.read(), text, args, func(row scan) (m broker.Mark, err error) {
-		var ask string
-		if err := row(&m.ID, &m.Owner, &m.Runner, &ask); err != nil {
+		var scope, ask string
+		if err := row(&m.ID, &m.Owner, &m.Runner, &scope, &ask); err != nil {
 			return m, err
 		}
 		var who policy.Approval
-		err = json.Unmarshal([]byte(ask), &who)
+		if err := json.Unmarshal([]byte(ask), &who); err != nil {
+			return m, err
+		}
 		m.Groups = who.Groups
+		m.Scopes, err = scopes.ParseSet(scope)
 		return m, err
 	})
 	if err != nil {
@@ -166,5 +170,5 @@ func marksText(now time.Time, without []string, n int) (string, []any, error) {
 	if err := w.without(without); err != nil {
 		return "", nil, err
 	}
-	return "SELECT id, owner, runner, ask FROM requests" + w.String() + " ORDER BY id DESC LIMIT " + strconv.Itoa(n), w.args, nil
+	return "SELECT id, owner, runner, scope, ask FROM requests" + w.String() + " ORDER BY id DESC LIMIT " + strconv.Itoa(n), w.args, nil
 }

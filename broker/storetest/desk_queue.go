@@ -38,10 +38,10 @@ func marked(t *journalTest) {
 		}
 		var want []broker.Mark
 		for _, r := range slices.Backward(rs[tt.from:tt.to]) {
-			want = append(want, broker.Mark{ID: r.ID, Owner: "ann", Runner: "ci", Groups: r.Groups})
+			want = append(want, broker.Mark{ID: r.ID, Owner: "ann", Runner: "ci", Scopes: r.Scopes, Groups: r.Groups})
 		}
 		if !slices.EqualFunc(got, want, func(a, b broker.Mark) bool {
-			return a.ID == b.ID && a.Owner == b.Owner && a.Runner == b.Runner && slices.Equal(a.Groups, b.Groups)
+			return a.ID == b.ID && a.Owner == b.Owner && a.Runner == b.Runner && a.Scopes.Equal(b.Scopes) && slices.Equal(a.Groups, b.Groups)
 		}) {
 			t.Errorf("at %d, %d of them: %+v, want %+v", tt.now, tt.n, got, want)
 		}
@@ -83,8 +83,8 @@ func waiting(t *journalTest) {
 		"two groups": {broker.WaitFilter{Sight: &broker.Sight{Groups: []string{"g0", "g9"}}}, pick(2, 1, 3, 0)},
 		"runner":     {broker.WaitFilter{Sight: &broker.Sight{Runner: "ci-2"}}, pick(2)},
 		"nobody":     {broker.WaitFilter{Sight: &broker.Sight{}}, nil},
-		"not own":    {broker.WaitFilter{NotOf: "ANN"}, pick(2, 1)},
-		"not run":    {broker.WaitFilter{NotOf: "Ci-2"}, pick(1, 3, 0)},
+		"not own":    {broker.WaitFilter{NotOf: []string{"nobody", "ANN"}}, pick(2, 1)},
+		"not run":    {broker.WaitFilter{NotOf: []string{"Ci-2"}}, pick(1, 3, 0)},
 		"rank":       {broker.WaitFilter{Rank: 3}, pick(2, 1)},
 		"provider":   {broker.WaitFilter{Provider: "mail"}, pick(2, 3)},
 		"task":       {broker.WaitFilter{TaskID: rs[3].TaskID}, pick(3)},

@@ -104,15 +104,12 @@ func countFetches(r prometheus.Registerer) func(fetch.Event) {
 	}
 }
 
-// localProvider is what an ebb without configured providers mints with.
-const localProvider = "local"
-
 // openProviders makes the configured providers, all problems at once. A nil
 // journal means that they are only checked: no key is made.
 func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Journal, secrets *safe.Safe) (map[string]broker.Provider, error) {
 	list := s.Providers
 	if len(list) == 0 {
-		list = []config.Provider{{Name: localProvider, Kind: "jwt", Resource: issuer + "/local"}}
+		list = []config.Provider{{Name: config.LocalProvider, Kind: "jwt", Resource: issuer + "/local"}}
 	}
 	out := map[string]broker.Provider{}
 	var ps config.Problems

@@ -8,6 +8,7 @@ import (
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/cmd/ebb/internal/keyfile"
+	"ebb/scopes"
 	"ebb/web/client"
 )
 
@@ -57,6 +58,9 @@ func principals(s settings) ([]broker.PrincipalConfig, error) {
 	for _, p := range s.Config.Principals {
 		pc := broker.PrincipalConfig{
 			Principal: broker.Principal{ID: p.ID, Roles: p.Roles, Groups: p.Groups, Audiences: p.Audiences}, Keys: p.Keys,
+		}
+		if !p.Scopes.Empty() {
+			pc.Bounds = []scopes.Set{p.Scopes}
 		}
 		if p.Attestor != "" {
 			pc.Match = &broker.Match{Attestor: p.Attestor, Selectors: p.Selectors}

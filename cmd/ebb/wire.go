@@ -219,7 +219,7 @@ func (n *node) signIn(s settings) (methods []signin.Method, err error) {
 	if o := s.Console.OIDC; o.Issuer != "" {
 		m, err := oidc.New(oidc.Config{
 			Base: n.pages, Key: n.dir.Ring().Derive("console-oidc"), Name: o.Name, Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret(), Scopes: o.Scopes,
-			GroupsClaim: o.GroupsClaim, NameClaim: o.NameClaim, SubjectClaim: o.SubjectClaim, ACRValues: o.ACRValues, Roles: s.Console.Roles.Map(),
+			GroupsClaim: o.GroupsClaim, NameClaim: o.NameClaim, SubjectClaim: o.SubjectClaim, ACRValues: o.ACRValues, Roles: s.Console.Roles.Groups(),
 			Fetch: fetch.Config{Private: o.Private}, Now: s.Now, Logger: s.Log,
 		})
 		if err != nil {

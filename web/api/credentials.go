@@ -74,5 +74,5 @@ func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
 }
 
 func roles() []broker.Role {
-	return []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer}
+	return []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer, broker.RoleViewer}
 }

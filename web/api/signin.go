@@ -22,6 +22,9 @@ type signInLink struct {
 }
 
 func (a *API) signInLink(c echo.Context, who broker.Principal, _ web.None) (signInLink, error) {
+	if !who.Has(broker.RoleViewer, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner) {
+		return signInLink{}, broker.E(broker.Forbidden, "There is nothing in the console for a principal of your roles.", nil)
+	}
 	if a.cfg.Links == nil {
 		return signInLink{}, broker.E(broker.NotFound, "This ebb makes no links: sign in to its console with the identity provider.", nil)
 	}

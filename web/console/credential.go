@@ -25,6 +25,7 @@ type credentialPage struct {
 	Narrowed []credential
 	More     bool // there are more that were narrowed from it
 	Entries  []audit.Entry
+	Reads    bool // who looks sees the record of it
 	Task     broker.Task
 	Revoke   bool // may be revoked by who looks, and there is something to revoke
 	Retry    bool
@@ -51,7 +52,7 @@ func (s *Console) credential(c echo.Context, v *visit) error {
 		return err
 	}
 	of := "" // a runner names its task; what was narrowed may be of one below it
-	if !v.Has(broker.RoleAuditor, broker.RoleOperator) {
+	if !v.Has(broker.RoleAuditor, broker.RoleOperator, broker.RoleViewer) {
 		of = l.TaskID
 	}
 	children, err := s.b.Leases(ctx, v.Principal, broker.LeaseFilter{Parents: []string{id}, TaskID: of, Page: broker.Page{Limit: narrowedRows + 1}})
@@ -62,8 +63,10 @@ func (s *Console) credential(c echo.Context, v *visit) error {
 		page.Narrowed = append(page.Narrowed, credential{n, v.now})
 	}
 	page.More = len(children) > narrowedRows
-	if page.Entries, err = s.entriesOf(c, v, broker.EntryFilter{LeaseID: id, TaskID: of, Limit: leaseEntries}); err != nil {
-		return err
+	if page.Reads = v.Has(readers...); page.Reads {
+		if page.Entries, err = s.entriesOf(c, v, broker.EntryFilter{LeaseID: id, TaskID: of, Limit: leaseEntries}); err != nil {
+			return err
+		}
 	}
 	page.Life = page.life()
 	ends := v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && page.Task.Runner == v.ID

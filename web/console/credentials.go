@@ -17,8 +17,11 @@ const (
 	listLook = 2000 // how many credentials one page looks through, where no index finds them
 )
 
-// everyone who reads what ebb did. Approvers have their requests.
+// readers are those who read what ebb did, and take it out. Approvers have their requests.
 var readers = []broker.Role{broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}
+
+// credentialReaders see credentials; those who are no readers without the record of them.
+var credentialReaders = append([]broker.Role{broker.RoleViewer}, readers...)
 
 type credentialsPage struct {
 	Filter  map[string]string
@@ -80,9 +83,11 @@ func (s *Console) credentials(c echo.Context, v *visit) error {
 	}
 	page := credentialsPage{Filter: a.filter(), States: leaseStates, Sorts: leaseSorts}
 	page.Address = address("/credentials", a.kept.Encode())
-	page.CSV, page.JSONL = address("/credentials.csv", a.kept.Encode()), address("/credentials.jsonl", a.kept.Encode())
+	if v.Has(readers...) {
+		page.CSV, page.JSONL = address("/credentials.csv", a.kept.Encode()), address("/credentials.jsonl", a.kept.Encode())
+	}
 	ctx := c.Request().Context()
-	if v.Has(broker.RoleAuditor, broker.RoleOperator) {
+	if v.Has(broker.RoleAuditor, broker.RoleOperator, broker.RoleViewer) {
 		t, err := s.b.LeaseTally(ctx, v.Principal)
 		if err != nil {
 			return err

@@ -75,20 +75,42 @@ func attested(v view, f broker.FactSheet) string {
 func quoted(name string) string { return "“" + agenttext.ShowLine(agenttext.From(name), 80) + "”" }
 
 func whyYou(v view, r broker.Request) string {
-	var mine []string
-	for _, g := range r.Groups {
-		if slices.Contains(v.Who.Groups, g) {
-			mine = append(mine, g)
-		}
+	in := func(groups []string) []string {
+		return slices.DeleteFunc(slices.Clone(r.Groups), func(g string) bool { return !slices.Contains(groups, g) })
 	}
-	if len(mine) == 0 {
+	mine := in(v.Who.Say(r.Scopes))
+	switch {
+	case !v.Who.Has(broker.RoleApprover) || len(in(v.Who.Groups)) == 0:
 		return "you do not decide this; " + strings.Join(r.Groups, ", ") + " do"
+	case len(mine) == 0:
+		return "you do not decide this: you are in " + membership(v.Who.Principal, in(v.Who.Groups)) + ", and it asks for more"
 	}
-	text := "you are in " + strings.Join(mine, ", ")
+	text := "you are in " + membership(v.Who.Principal, mine)
 	if r.Quorum > 1 {
 		text += fmt.Sprintf("; it needs %d different people", r.Quorum)
 	}
 	return text
+}
+
+// membership is groups of an approver, each with what its members may decide where that
+// has a limit.
+func membership(who broker.Principal, groups []string) string {
+	var out []string
+	for _, g := range groups {
+		var to []string
+		if limit, limited := who.Within[g]; limited {
+			to = append(to, limit.String())
+		} else {
+			for _, b := range who.Bounds {
+				to = append(to, b.String())
+			}
+		}
+		if len(to) > 0 {
+			g += ", which decides " + strings.Join(to, " or ")
+		}
+		out = append(out, g)
+	}
+	return strings.Join(out, "; ")
 }
 
 // beforeOf tells of requests that have to do with r: what was asked before, and how it

@@ -72,7 +72,7 @@ func startOP(t *testing.T, base string, options ...string) realOP {
 func (o realOP) house(t *testing.T) *house {
 	return newHouse(t, brokertest.Config{RealTime: true}, func(h *house) signin.Method {
 		m, err := oidc.New(oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.Issuer, ClientID: o.ID, ClientSecret: provider.NewSecret(o.Secret), Now: h.Clock.Now,
-			Scopes: []string{"openid", "profile"}, ACRValues: []string{"phr"}, Roles: map[broker.Role][]string{broker.RoleApprover: {"approvers"}, broker.RoleAuditor: {"audit"}}})
+			Scopes: []string{"openid", "profile"}, ACRValues: []string{"phr"}, Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "approvers"}}, broker.RoleAuditor: {{Group: "audit"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

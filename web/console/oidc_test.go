@@ -79,7 +79,7 @@ func (o *badOP) claims(change attesttest.Claims) attesttest.Claims {
 func (o *badOP) method(t *testing.T, change func(*oidc.Config)) func(*house) signin.Method {
 	return func(h *house) signin.Method {
 		c := oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.URL, ClientID: "ebb", ClientSecret: provider.NewSecret("hush"), Now: h.Clock.Now,
-			Roles: map[broker.Role][]string{broker.RoleApprover: {"approvers"}, broker.RoleAuditor: {"audit"}}}
+			Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "approvers"}}, broker.RoleAuditor: {{Group: "audit"}}}}
 		if change != nil {
 			change(&c)
 		}

@@ -57,14 +57,17 @@ type entry struct {
 	roles       []broker.Role
 }
 
+// everyone is who comes in at all.
+var everyone = []broker.Role{broker.RoleViewer, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}
+
 var entries = []entry{
-	{"/queue", "Queue", []broker.Role{broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}},
+	{"/queue", "Queue", everyone},
 	{"/tasks", "Tasks", taskReaders},
-	{"/credentials", "Credentials", readers},
+	{"/credentials", "Credentials", credentialReaders},
 	{"/audit", "Record", readers},
 	{"/policy", "Policy", policyReaders},
 	{"/insights", "Insights", []broker.Role{broker.RoleAuditor, broker.RoleOperator}},
-	{"/settings", "Settings", []broker.Role{broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}},
+	{"/settings", "Settings", everyone},
 }
 
 func (s *Console) view(c echo.Context, v *visit, f frame, page any) view {

@@ -142,7 +142,17 @@ func (s *Console) challenge(c echo.Context, v *visit) error {
 	if s.keys == nil {
 		return broker.E(broker.NotFound, "There are no passkeys at this address.", nil)
 	}
-	have, err := s.passkeys(c.Request().Context(), v)
+	ctx := c.Request().Context()
+	if strings.HasPrefix(c.Param("id"), "req_") { // of a draft of policy, whoever publishes it is asked there
+		r, err := s.b.Request(ctx, v.Principal, c.Param("id"))
+		if err != nil {
+			return err
+		}
+		if err := broker.MayDecide(v.Principal, r); err != nil {
+			return err
+		}
+	}
+	have, err := s.passkeys(ctx, v)
 	if err != nil {
 		return err
 	}

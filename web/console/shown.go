@@ -58,6 +58,8 @@ type words struct {
 	Rest  string   `json:"rest,omitempty"` // beyond what is shown at once
 	Count int      `json:"count"`          // code points
 	Hash  string   `json:"sha256"`         // of the raw bytes
+	// Withheld: who looks may not see what the agent wrote.
+	Withheld bool `json:"withheld,omitempty"`
 }
 
 // agentShown is how much of an agent's text is shown at once, in code points.
@@ -81,6 +83,7 @@ func (s *Console) show(v view, r broker.Request, before []broker.Request) shown 
 		Version: s.version, At: v.Now.UTC(), For: v.Who.ID, Request: r.ID, Match: r.Match, Digest: r.Digest,
 		Title: risk.TitleOf(r.Scopes, r.Provider), Length: span(r.TTL.Duration()), Agent: wordsOf(r.Reason), Before: beforeOf(v, r, before),
 	}
+	out.Agent.Withheld = !broker.ReadsWords(v.Who.Principal, r)
 	f, err := r.Sheet()
 	switch {
 	case err != nil:

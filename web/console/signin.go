@@ -95,7 +95,7 @@ func (h host) Ask(c echo.Context, f signin.Form) error {
 // Welcome implements signin.Host.
 func (h host) Welcome(c echo.Context, p signin.Person) error {
 	s, ctx, now := h.s, c.Request().Context(), h.s.cfg.Now()
-	if p.ID == "" || !p.Has(broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner) {
+	if p.ID == "" || !p.Has(everyone...) {
 		return broker.E(broker.Forbidden, "You were recognised, but you have no role at this ebb. Ask its operator for one.", nil)
 	}
 	groupsAt := p.GroupsAt

@@ -23,6 +23,7 @@ type taskPage struct {
 	task
 	Above, Below []task
 	Reads        bool // who looks sees the record of it
+	Listed       bool // who looks sees credentials
 	Stop         bool // and may stop it
 	Resume       bool // and may let it mint again
 	Live         []credential
@@ -82,7 +83,7 @@ func (s *Console) taskTimeline(c echo.Context, v *visit) error {
 		return err
 	}
 	page.task, page.Filter = task{t}, a.filter()
-	page.Reads = v.Has(readers...)
+	page.Reads, page.Listed = v.Has(readers...), v.Has(credentialReaders...)
 	page.Stop = t.State != broker.TaskClosed && (v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && t.Runner == v.ID)
 	page.Resume = broker.MayResume(v.Principal, t)
 	if err := s.relatives(c, v, &page); err != nil {

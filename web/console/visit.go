@@ -3,7 +3,6 @@ package console
 import (
 	"crypto/subtle"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -11,6 +10,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/people"
 	"ebb/web"
+	"ebb/web/signin"
 )
 
 const (
@@ -73,23 +73,35 @@ func ended(p people.Session, now time.Time) bool {
 // and, where the configuration names people, still is.
 func (s *Console) principal(p people.Session) (broker.Principal, error) {
 	who := broker.Principal{ID: p.Person, Groups: p.Groups, Also: p.Also}
-	for _, r := range p.Roles {
-		who.Roles = append(who.Roles, broker.Role(r))
-	}
 	named, known := s.b.Principal(p.Person)
 	if p.Method != methodLink {
-		if known {
-			// An identity provider must not make somebody a principal that proves itself by a key.
+		// An identity provider must not make somebody a principal that proves itself by a
+		// key, and one that is configured no more vouches for nobody.
+		by := s.knower(p.Method)
+		if known || by == nil {
 			return broker.Principal{}, errNobody
 		}
-		return who, nil
-	}
-	if !known {
+		named = by.Know(who)
+	} else if !known {
 		return broker.Principal{}, errNobody
 	}
-	who.Groups = named.Groups
-	who.Roles = slices.DeleteFunc(who.Roles, func(r broker.Role) bool { return !named.Has(r) })
+	who.Groups, who.Bounds, who.Within = named.Groups, named.Bounds, named.Within
+	for _, r := range p.Roles {
+		if named.Has(broker.Role(r)) {
+			who.Roles = append(who.Roles, broker.Role(r))
+		}
+	}
 	return who, nil
+}
+
+// knower is the way in of this name that says what people may do; nil = there is none.
+func (s *Console) knower(name string) signin.Knower {
+	for _, m := range s.cfg.Methods {
+		if k, ok := m.(signin.Knower); ok && m.Name() == name {
+			return k
+		}
+	}
+	return nil
 }
 
 const methodLink = "link"

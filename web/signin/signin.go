@@ -41,6 +41,13 @@ type Prover interface {
 	Strong(acr string) bool
 }
 
+// Knower is a Method that says what a person may do by the groups they are in. Sessions
+// ask it each time, so that a role taken away by the configuration is gone at once.
+type Knower interface {
+	Method
+	Know(p broker.Principal) broker.Principal
+}
+
 // Host is the console, as a Method sees it.
 type Host interface {
 	// Welcome begins a session and leads to the page that the person came for.

@@ -21,7 +21,7 @@ func fuzzed(t testing.TB) *OIDC {
 	t.Helper()
 	at := time.Unix(1_800_000_000, 0)
 	o, err := New(Config{Base: "https://ebb.test", Key: make([]byte, 32), Name: "sso", Issuer: "https://op.test", ClientID: "ebb", ClientSecret: provider.NewSecret("hush"),
-		Roles: map[broker.Role][]string{broker.RoleApprover: {"web"}, broker.RoleAuditor: {"audit"}}, Now: func() time.Time { return at }})
+		Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "web"}}, broker.RoleAuditor: {{Group: "audit"}}}, Now: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type Config struct {
 	// them must be in the token (RFC 9470 section 4); empty = any.
 	ACRValues []string
 	// Roles are what members of groups may do. Whoever has none is not let in.
-	Roles map[broker.Role][]string
+	Roles broker.RoleGroups
 
 	Fetch  fetch.Config     // how the provider may be asked
 	Now    func() time.Time // nil = time.Now
@@ -47,7 +47,10 @@ type OIDC struct {
 	source *fetch.Cache[*source]
 }
 
-var _ signin.Prover = (*OIDC)(nil)
+var (
+	_ signin.Prover = (*OIDC)(nil)
+	_ signin.Knower = (*OIDC)(nil)
+)
 
 // New checks the configuration. The provider is asked when somebody signs in.
 func New(c Config) (*OIDC, error) {
@@ -87,6 +90,9 @@ func (o *OIDC) Label() string { return "Sign in with " + o.cfg.Name }
 func (o *OIDC) Strong(acr string) bool {
 	return len(o.cfg.ACRValues) == 0 || slices.Contains(o.cfg.ACRValues, acr)
 }
+
+// Know implements signin.Knower.
+func (o *OIDC) Know(p broker.Principal) broker.Principal { return o.cfg.Roles.Assign(p) }
 
 // derive makes of the id of one sign-in what is said of it to others. Nobody keeps any
 // of them, and none tells another.

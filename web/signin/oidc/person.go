@@ -28,11 +28,7 @@ func (o *OIDC) person(sub string, all claims) (signin.Person, error) {
 	if p.Groups, err = o.groups(all); err != nil {
 		return p, err
 	}
-	for _, r := range []broker.Role{broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator} {
-		if slices.ContainsFunc(o.cfg.Roles[r], func(g string) bool { return slices.Contains(p.Groups, g) }) {
-			p.Roles = append(p.Roles, r)
-		}
-	}
+	p.Principal = o.Know(p.Principal)
 	if name := text(all, o.cfg.NameClaim); plain(name) {
 		p.Name = name
 	}

@@ -112,6 +112,10 @@ func (c *Config) checkPrincipals(src map[string]string, ps *Problems) {
 		if slices.Contains(p.Roles, broker.RoleApprover) && len(p.Groups) == 0 {
 			bad("groups", "an approver without groups can decide nothing", "add the groups that policies ask, or remove the role")
 		}
+		if src[at+".scopes"] != "" && !slices.Contains(p.Roles, broker.RoleApprover) {
+			bad("scopes", "they limit what an approver decides, and it is none", "remove them, or add the role")
+		}
+		c.checkPatterns(at+".scopes", src[at], p.Scopes, ps)
 		if slices.Contains(p.Roles, broker.RoleResourceServer) && len(p.Audiences) == 0 {
 			bad("audiences", "a resource server without audiences sees no token", "add the resource URIs it serves, or remove the role")
 		}

@@ -83,6 +83,9 @@ type Attestor struct {
 	Config   json.RawMessage
 }
 
+// LocalProvider is the one that there is without any in the configuration.
+const LocalProvider = "local"
+
 // Provider is one configured provider of credentials.
 type Provider struct {
 	Name     string

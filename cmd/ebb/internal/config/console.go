@@ -1,13 +1,17 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
 
 	"ebb/attest/fetch"
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/provider"
+	"ebb/scopes"
 )
 
 // Console says how people sign in to the web console.
@@ -31,15 +35,21 @@ type OIDC struct {
 func (o OIDC) ClientSecret() provider.Secret { return o.clientSecret }
 
 // Roles are groups, by what their members may do.
-type Roles struct{ Approver, Auditor, Operator []string }
+type Roles struct {
+	Viewer, Auditor, Operator []string
+	Approver                  []broker.RoleGroup
+}
 
-// Map is the same by the broker's names of roles.
-func (r Roles) Map() map[broker.Role][]string {
-	out := map[broker.Role][]string{}
-	for role, groups := range map[broker.Role][]string{broker.RoleApprover: r.Approver, broker.RoleAuditor: r.Auditor, broker.RoleOperator: r.Operator} {
-		if len(groups) > 0 {
-			out[role] = groups
+// Groups is the same by the broker's names of roles.
+func (r Roles) Groups() broker.RoleGroups {
+	out := broker.RoleGroups{}
+	for role, names := range map[broker.Role][]string{broker.RoleViewer: r.Viewer, broker.RoleAuditor: r.Auditor, broker.RoleOperator: r.Operator} {
+		for _, name := range names {
+			out[role] = append(out[role], broker.RoleGroup{Group: name})
 		}
+	}
+	if len(r.Approver) > 0 {
+		out[broker.RoleApprover] = r.Approver
 	}
 	return out
 }
@@ -87,16 +97,87 @@ func (c *Config) checkConsole(src map[string]string, ps *Problems) {
 }
 
 func (c *Config) checkRoles(src map[string]string, ps *Problems) {
+	const approver = "console.roles.approver"
 	r := c.Console.Roles
-	if len(r.Map()) == 0 {
-		ps.add("console.roles", src["console.oidc.issuer"], "nobody who signs in would have a role", "name groups in console.roles.approver, auditor or operator")
+	if len(r.Groups()) == 0 {
+		ps.add("console.roles", src["console.oidc.issuer"], "nobody who signs in would have a role", "name groups in console.roles.approver, viewer, auditor or operator")
+	}
+	approvers := make([]string, len(r.Approver))
+	for i, g := range r.Approver {
+		approvers[i] = g.Group
+		if slices.Contains(approvers[:i], g.Group) {
+			ps.add(approver, src[approver], fmt.Sprintf("the group %q is there twice: with which scopes?", g.Group), "name it once, with all its scopes")
+		}
+		c.checkPatterns(approver, src[approver], g.Scopes, ps)
 	}
 	for _, l := range []struct {
 		key    string
 		groups []string
-	}{{"console.roles.approver", r.Approver}, {"console.roles.auditor", r.Auditor}, {"console.roles.operator", r.Operator}} {
-		if slices.ContainsFunc(l.groups, func(g string) bool { return g == "" || !jose.Plain(g) }) {
+	}{{approver, approvers}, {"console.roles.viewer", r.Viewer}, {"console.roles.auditor", r.Auditor}, {"console.roles.operator", r.Operator}} {
+		if slices.ContainsFunc(l.groups, func(g string) bool { return g == "" || !jose.Plain(g) || strings.TrimSpace(g) != g }) {
 			ps.add(l.key, src[l.key], "a group has no name that can be shown", "write it as the provider does")
 		}
 	}
+}
+
+// checkPatterns refuses limits that nothing can be within: somebody meant another
+// provider, and would find out when nobody decides.
+func (c *Config) checkPatterns(key, at string, limits scopes.Set, ps *Problems) {
+	for _, name := range limits.Providers() {
+		known := slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name }) || len(c.Providers) == 0 && name == LocalProvider
+		if !known {
+			ps.add(key, at, fmt.Sprintf("no provider is named %q: nobody asks for such scopes", name), "name one of providers as the first part of the scope")
+		}
+	}
+}
+
+// readApprovers reads groups: names, or mappings of a name and the scopes it decides.
+func (c *Config) readApprovers(r *reader) listOf {
+	return func(path string, n ast.Node) {
+		c.Console.Roles.Approver = nil
+		if text, ok := scalar(n); ok && !r.lines { // a variable names groups with commas between, as the others do
+			var names []string
+			if err := set(&names, text); err != nil {
+				r.problems.add(path, r.name, err.Error(), "change the variable")
+			}
+			for _, name := range names {
+				c.Console.Roles.Approver = append(c.Console.Roles.Approver, broker.RoleGroup{Group: name})
+			}
+			return
+		}
+		for i, item := range r.items(path, n) {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			r.src[at] = r.where(item)
+			var g broker.RoleGroup
+			name, plain := scalar(item)
+			if plain {
+				g.Group = name
+			} else {
+				var patterns []string
+				r.mapping(at, item, []field{{"group", &g.Group}, {"scopes", &patterns}})
+				g.Scopes = r.patterns(at+".scopes", r.where(item), patterns)
+			}
+			c.Console.Roles.Approver = append(c.Console.Roles.Approver, g)
+		}
+	}
+}
+
+// patterns reads limits. None at all is no way to say "whatever is asked".
+func (r *reader) patterns(key, at string, texts []string) scopes.Set {
+	var members []scopes.Scope
+	for _, text := range texts {
+		s, err := scopes.Parse(text)
+		if err != nil {
+			r.problems.add(key, at, err.Error(), "write provider:resource:action, such as stripe:**:*")
+			continue
+		}
+		members = append(members, s)
+	}
+	set, err := scopes.NewSet(members...)
+	if err != nil {
+		r.problems.add(key, at, err.Error(), "name fewer, or wider ones")
+	} else if len(texts) == 0 {
+		r.problems.add(key, at, "it names no scope", "name at least one; without a limit, leave the key scopes away and write the group alone")
+	}
+	return set
 }

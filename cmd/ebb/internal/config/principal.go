@@ -14,6 +14,7 @@ import (
 
 	"ebb/attest/jose"
 	"ebb/broker"
+	"ebb/scopes"
 )
 
 // Principal is an operator, runner, approver, auditor or resource server.
@@ -21,6 +22,7 @@ type Principal struct {
 	ID        string
 	Roles     []broker.Role
 	Groups    []string
+	Scopes    scopes.Set // an approver decides what these cover; empty = whatever is asked
 	Audiences []string
 	Keys      []jose.Key
 	Attestor  string            // of match: whose ID tokens name this principal
@@ -28,7 +30,7 @@ type Principal struct {
 }
 
 // Roles that exist.
-var roles = []string{string(broker.RoleRunner), string(broker.RoleApprover), string(broker.RoleAuditor), string(broker.RoleOperator), string(broker.RoleResourceServer)}
+var roles = []string{string(broker.RoleRunner), string(broker.RoleApprover), string(broker.RoleAuditor), string(broker.RoleOperator), string(broker.RoleResourceServer), string(broker.RoleViewer)}
 
 var (
 	nameForm      = regexp.MustCompile(`\A[a-z][a-z0-9-]{0,31}\z`)
@@ -66,9 +68,9 @@ func (c *Config) readPrincipals(r *reader) listOf {
 		c.Principals = nil
 		r.each(path, n, func(at string, item ast.Node) {
 			var p Principal
-			var named []string
+			var named, patterns []string
 			r.mapping(at, item, []field{
-				{"id", &p.ID}, {"roles", &named}, {"groups", &p.Groups}, {"audiences", &p.Audiences},
+				{"id", &p.ID}, {"roles", &named}, {"groups", &p.Groups}, {"scopes", &patterns}, {"audiences", &p.Audiences},
 				{"keys", func(path string, n ast.Node) {
 					r.each(path, n, func(at string, item ast.Node) { p.readKey(r, at, item) })
 				}},
@@ -81,6 +83,9 @@ func (c *Config) readPrincipals(r *reader) listOf {
 					r.problems.add(at+".roles", r.where(item), fmt.Sprintf("there is no role %q", role), near(role, roles))
 				}
 				p.Roles = append(p.Roles, broker.Role(role))
+			}
+			if r.src[at+".scopes"] != "" {
+				p.Scopes = r.patterns(at+".scopes", r.where(item), patterns)
 			}
 			c.Principals = append(c.Principals, p)
 		})

@@ -1,0 +1,254 @@
+package console_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/scopes"
+	"ebb/web/signin/oidc"
+)
+
+// byRole are people of one role each; of a second one there is somebody who does not own
+// the runner's tasks, or is in no group that is asked.
+var byRole = map[string][2]string{
+	"viewer": {brokertest.Viewer}, "approver": {brokertest.Approver, "out"}, "auditor": {brokertest.Auditor}, "operator": {"op"}, "runner": {brokertest.Runner, brokertest.Runner2},
+}
+
+// rolesHouse has somebody of every single role.
+func rolesHouse(t *testing.T) *house {
+	return newHouse(t, brokertest.Config{People: []broker.Principal{
+		{ID: "op", Roles: []broker.Role{broker.RoleOperator}}, {ID: "out", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"others"}},
+	}})
+}
+
+// TestRoles walks every route of the console for every role, as the table in
+// docs/console.md says.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	h := rolesHouse(t)
+	browsers := map[string]*browser{}
+	for _, who := range byRole {
+		for _, id := range who {
+			if id != "" {
+				browsers[id] = h.as(id)
+				newAuthenticator(t).register(browsers[id]).is(t, http.StatusSeeOther)
+			}
+		}
+	}
+	table := brokertest.RoleTable(t, "../../docs/console.md", "console")
+	known := map[string]bool{}
+	for _, route := range h.console.Routes() {
+		name := route.Method + " " + route.Path
+		known[name] = true
+		if strings.HasPrefix(route.Path, "/policy") {
+			continue // which of its pages are for whom, the tests of them say
+		}
+		row := table[name]
+		if row == nil {
+			t.Errorf("%s is not in the table", name)
+			continue
+		}
+		if roles, want := slices.Sorted(maps.Keys(row)), slices.Sorted(maps.Keys(byRole)); !slices.Equal(roles, want) {
+			t.Errorf("%s: roles %v, want %v", name, roles, want)
+		}
+		if open := []string{"GET /", "GET /signin", "GET /events", "POST /signout"}; slices.Contains(open, name) || strings.HasPrefix(route.Path, "/signin/") || strings.HasPrefix(route.Path, "/assets/") {
+			for role, cell := range row { // who they are decides nothing here
+				if cell != "yes" {
+					t.Errorf("%s as %s: %s", name, role, cell)
+				}
+			}
+			continue
+		}
+		for role, cell := range row {
+			if !slices.Contains([]string{"yes", "no", "own", "group", "lists", "lists own", "lists group"}, cell) {
+				t.Errorf("%s: %q is no word of the table", name, cell)
+			}
+			who, other := byRole[role][0], byRole[role][1]
+			if got := browsers[who].calls(route.Method, route.Path, strings.HasPrefix(cell, "lists")); got != (cell != "no") {
+				t.Errorf("%s as %s: %v, the table says %s", name, role, got, cell)
+			}
+			if other == "" {
+				continue
+			}
+			if got := browsers[other].calls(route.Method, route.Path, strings.HasPrefix(cell, "lists")); got != (cell == "yes" || cell == "lists") {
+				t.Errorf("%s as another %s: %v, the table says %s", name, role, got, cell)
+			}
+		}
+	}
+	for name := range table {
+		if !known[name] {
+			t.Errorf("%s is in the table and does not exist", name)
+		}
+	}
+}
+
+// calls reports whether a person may call a route about new things of the runner's. lists:
+// it counts only when they are among what is answered.
+func (b *browser) calls(method, path string, lists bool) bool {
+	h := b.h
+	h.t.Helper()
+	r := h.asked("orders:eu/1:write")
+	task, err := h.Broker.Task(h.t.Context(), h.Principals[brokertest.Auditor], r.TaskID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	lease := h.issued(task, 1, nil)[0]
+	entries, err := h.Broker.EntryList(h.t.Context(), h.Principals[brokertest.Auditor], broker.EntryQuery{TaskID: task.ID, Limit: 1, Look: 10})
+	if err != nil || len(entries.Entries) != 1 {
+		h.t.Fatal(err)
+	}
+	entry := entries.Entries[0]
+	if strings.Contains(path, "/seen/") {
+		v := broker.Verdict{Approve: true, Digest: r.Digest, Seen: "{}"}
+		if _, err := h.Broker.Decide(h.t.Context(), h.Principals[brokertest.Approver], r.ID, v); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if strings.HasSuffix(path, "/receipt") {
+		if _, err := h.Broker.StopTask(h.t.Context(), h.Principals[brokertest.Runner], task.ID, "odd", 0); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	id := task.ID
+	switch {
+	case strings.HasPrefix(path, "/requests"), path == "/queue":
+		id = r.ID
+	case strings.HasPrefix(path, "/credentials"):
+		id = lease
+	case strings.HasPrefix(path, "/sandboxes"):
+		id = "sbx_" + task.ID[4:]
+	}
+	at := strings.NewReplacer(":id", id, ":voter", brokertest.Approver, ":writer", entry.Writer, ":seq", strconv.FormatInt(entry.Seq, 10)).Replace(path)
+	form := url.Values{}
+	if method == http.MethodPost {
+		form = url.Values{"nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], at)}, "choice": {"deny"}, "code": {"not_needed"}, "note": {"No."}, "reason": {"odd"}, "provider": {"orders"}, "session": {"none"}, "id": {"00"}}
+	} else if lists && path != "/tasks" {
+		at += "?task=" + task.ID
+	}
+	if strings.HasSuffix(path, "/challenge") {
+		at += "?choice=approve&digest=" + r.Digest
+	}
+	a := b.do(method, at, form, nil)
+	switch {
+	case strings.Contains(a.body, "There is no provider to prove it to"), strings.Contains(a.body, "You have no such passkey"): // whoever asks
+		return true
+	case a.StatusCode == http.StatusForbidden, a.StatusCode == http.StatusNotFound, strings.HasSuffix(path, "/deny") && a.StatusCode != http.StatusSeeOther: // nothing of it waits for them
+		return false
+	case a.StatusCode == http.StatusUnauthorized, a.StatusCode == http.StatusSeeOther && a.Header.Get("Location") == "/signin":
+		h.t.Errorf("%s %s: signed out", method, at)
+		return false
+	case lists:
+		return a.StatusCode == http.StatusOK && strings.Contains(a.body, id)
+	}
+	return true
+}
+
+// TestViewerSees: what a viewer sees, and what is kept from them.
+func TestViewerSees(t *testing.T) {
+	t.Parallel()
+	h := rolesHouse(t)
+	r := h.asked("orders:eu/1:write")
+	b := h.as(brokertest.Viewer)
+	page := b.get("/requests/" + r.ID)
+	page.is(t, http.StatusOK, "Write to", r.Match, "for those who decide", "you do not decide this")
+	for _, kept := range []string{"I need it", "<textarea", "/decide", "challenge"} {
+		if strings.Contains(page.body, kept) {
+			t.Errorf("the page of a viewer says %q", kept)
+		}
+	}
+	h.as(brokertest.Approver).get("/requests/"+r.ID).is(t, http.StatusOK, "I need it")
+	b.get("/queue").is(t, http.StatusOK, "Waiting (1)", "not for you to decide")
+	for _, path := range []string{"/credentials", "/tasks", "/tasks/" + r.TaskID, "/sandboxes/sbx_" + r.TaskID[4:]} {
+		if page := b.get(path); page.StatusCode != http.StatusOK || strings.Contains(page.body, `href="/audit`) || strings.Contains(page.body, ">CSV<") {
+			t.Errorf("%s leads to the record, or out: %d", path, page.StatusCode)
+		}
+	}
+}
+
+// TestViewerTakesNothingOut: two roles give what either gives, and looking gives no file.
+func TestViewerTakesNothingOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{People: []broker.Principal{{ID: "both", Roles: []broker.Role{broker.RoleViewer, broker.RoleRunner}}}})
+	r := h.asked("orders:eu/1:write")
+	b := h.as("both")
+	b.get("/credentials").is(t, http.StatusOK)
+	b.get("/credentials.csv").is(t, http.StatusForbidden)
+	b.get("/credentials.csv?task="+r.TaskID).is(t, http.StatusNotFound)
+	b.get("/audit.jsonl?task="+r.TaskID).is(t, http.StatusNotFound)
+}
+
+// TestViewerSeesNoOpenAnswers: who waits for a second person is not told by a viewer.
+func TestViewerSeesNoOpenAnswers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
+	r := h.asked("orders:eu/**:write")
+	v := broker.Verdict{Approve: true, Digest: r.Digest}
+	if out, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, v); err != nil || out.State != broker.RequestPending {
+		t.Fatal(out.State, err)
+	}
+	b := h.as(brokertest.Viewer)
+	if page := b.get("/requests/" + r.ID); strings.Contains(page.body, "said yes") || strings.Contains(page.body, brokertest.Approver+"<") {
+		t.Error("a viewer is told who has said yes")
+	}
+	seen, err := h.Broker.Request(t.Context(), h.Principals[brokertest.Viewer], r.ID)
+	if err != nil || len(seen.Votes) != 0 || seen.Reason.Len() != 0 {
+		t.Errorf("%+v, %v", seen.Votes, err)
+	}
+	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Second], r.ID, v); err != nil {
+		t.Fatal(err)
+	}
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "said yes")
+	raw, err := json.Marshal(h.Principals[brokertest.Viewer])
+	if err != nil || strings.Contains(string(raw), "Bounds") {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+// TestLimitedInConsole: an approver with a limit is told why they decide and why not, and
+// what is not theirs is not counted as theirs.
+func TestLimitedInConsole(t *testing.T) {
+	t.Parallel()
+	o := newOP(t)
+	roles := broker.RoleGroups{broker.RoleApprover: {{Group: "approvers", Scopes: scopes.MustParseSet("orders:eu/1:*")}}, broker.RoleOperator: {{Group: "web"}}}
+	h := o.house(t, func(c *oidc.Config) { c.Roles = roles })
+	mine, other := h.asked("orders:eu/1:write"), h.asked("orders:eu/2:write")
+	part := h.asked("orders:eu/1:write orders:eu/2:write")
+	b := h.browser()
+	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
+	b.get("/settings").is(t, http.StatusOK, "operator", "Decides", "orders:eu/1:*")
+	queue := b.get("/queue")
+	queue.is(t, http.StatusOK, "Waiting for you (1)", mine.ID)
+	if strings.Contains(queue.body, other.ID) || strings.Contains(queue.body, part.ID) {
+		t.Error("what is not theirs waits for them")
+	}
+	b.get("/queue?view=all").is(t, http.StatusOK, "Waiting (3)", other.ID, part.ID, "not for you to decide")
+	b.get("/requests/"+mine.ID).is(t, http.StatusOK, "you are in approvers, which decides orders:eu/1:*")
+	page := b.get("/requests/" + mine.ID)
+	for _, r := range []broker.Request{other, part} {
+		a := b.get("/requests/" + r.ID)
+		a.is(t, http.StatusOK, "you do not decide this: you are in approvers, which decides orders:eu/1:*, and it asks for more", "more than you may decide")
+		if strings.Contains(a.body, "/decide") {
+			t.Error("there is a form to decide it")
+		}
+		// The form of another request, sent here.
+		at := "/requests/" + r.ID + "/decide"
+		form := b.form(page, "narrow", url.Values{"nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], at)}, "digest": {r.Digest}, "scope": {"orders:eu/1:write"}, "minutes": {"1"}})
+		b.do(http.MethodPost, at, form, nil).is(t, http.StatusForbidden)
+	}
+	// The configuration changes: at once there is no such role, whatever the session was.
+	delete(roles, broker.RoleApprover)
+	b.choose(page, mine.ID, "deny", no).is(t, http.StatusForbidden)
+	b.get("/settings").is(t, http.StatusOK, "operator")
+	delete(roles, broker.RoleOperator)
+	b.get("/tasks").is(t, http.StatusForbidden)
+	roles[broker.RoleAuditor] = []broker.RoleGroup{{Group: "web"}} // nobody gets more than they signed in with
+	b.get("/audit").is(t, http.StatusForbidden)
+}

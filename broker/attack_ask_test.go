@@ -70,7 +70,7 @@ func TestAttackSameQuestionOfAnotherToken(t *testing.T) {
 		return kindOf(t, err, broker.Pending).Pending.RequestID
 	}
 	_, err := askWith(t, s, scope, "git", 0)
-	if direct := kindOf(t, err, broker.Pending).Pending.RequestID; from("git") == direct || from("git") != from("git") {
+	if direct, first := kindOf(t, err, broker.Pending).Pending.RequestID, from("git"); first == direct || from("git") != first {
 		t.Error("one request for a token and for none")
 	}
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -55,28 +54,28 @@ func (s *Console) policyAsk(a *asked) policyAsk {
 
 func (in policyAsk) asked() bool { return in.Resource != "" || in.Action != "" }
 
-// query is the question as policy is asked.
-func (in policyAsk) query() (policy.Query, error) {
+// query is the question as policy is asked, or what is wrong with it: a sentence for the page.
+func (in policyAsk) query() (q policy.Query, problem string) {
 	s, err := scopes.ParseSet(in.Provider + ":" + in.Resource + ":" + in.Action)
 	if err != nil {
-		return policy.Query{}, errors.New("This is no scope: " + oneLine(err.Error()) + ".")
+		return policy.Query{}, "This is no scope: " + oneLine(err.Error()) + "."
 	}
 	ttl, ok := minutesOf(in.Minutes, 15*time.Minute)
 	if !ok {
-		return policy.Query{}, errors.New("Minutes are a whole number from 1 to 1440.")
+		return policy.Query{}, "Minutes are a whole number from 1 to 1440."
 	}
 	violations := 0
 	if in.Violations != "" {
 		if violations, err = strconv.Atoi(in.Violations); err != nil || violations < 0 {
-			return policy.Query{}, errors.New("Violations are a whole number.")
+			return policy.Query{}, "Violations are a whole number."
 		}
 	}
 	selectors, ok := pairsOf(in.Selectors)
 	labels, ok2 := pairsOf(in.Labels)
 	if !ok || !ok2 {
-		return policy.Query{}, errors.New("Selectors and labels are written name=value, with commas between.")
+		return policy.Query{}, "Selectors and labels are written name=value, with commas between."
 	}
-	q := policy.Query{
+	q = policy.Query{
 		Sandbox: policy.Sandbox{ID: "sbx_explain", Attestor: in.Attestor, Evidence: in.Class, Subject: "somebody", Selectors: selectors},
 		Task:    policy.Task{ID: "tsk_explain", Kind: in.Kind, Owner: in.Owner, Labels: labels}, Scopes: s, TTL: ttl,
 		Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken, Record: policy.Record{Violations: violations},
@@ -85,14 +84,14 @@ func (in policyAsk) query() (policy.Query, error) {
 		q.Sandbox.Attestor = in.Attestors[0]
 	}
 	if !slices.Contains(in.Providers, in.Provider) {
-		return policy.Query{}, errors.New("Choose a provider.")
+		return policy.Query{}, "Choose a provider."
 	}
 	for _, t := range strings.Split(in.Taint, ",") {
 		if t = strings.TrimSpace(t); t != "" {
 			q.Taint = append(q.Taint, t)
 		}
 	}
-	return q, nil
+	return q, ""
 }
 
 func pairsOf(text string) (map[string]string, bool) {
@@ -112,9 +111,9 @@ func pairsOf(text string) (map[string]string, bool) {
 
 // answerAsk answers the form, or says what is wrong with it.
 func (s *Console) answerAsk(ctx context.Context, v *visit, in *policyAsk) (status int, err error) {
-	q, err := in.query()
-	if err != nil {
-		in.Problem = err.Error()
+	q, problem := in.query()
+	if problem != "" {
+		in.Problem = problem
 		return http.StatusUnprocessableEntity, nil
 	}
 	out, err := s.b.TryPolicies(ctx, v.Principal, q, in.Draft)

@@ -203,7 +203,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.journal, Passkeys: n.journal, Reach: n.journal, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Now: s.Now})
+	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.journal, Passkeys: n.journal, Reach: n.journal, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Friction: friction(s.Console), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -211,6 +211,11 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	surface.Register()
 	surface.RegisterProbes(mux, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux, nil
+}
+
+// friction is what an approval takes, as configured.
+func friction(c config.Console) console.Friction {
+	return console.Friction{Low: console.Proof(c.Proof.Low), Medium: console.Proof(c.Proof.Medium), High: console.Proof(c.Proof.High)}
 }
 
 // signIn is the ways in to the console. Links are for whoever holds a principal's key

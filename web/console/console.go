@@ -25,6 +25,7 @@ type Config struct {
 	Reach    people.ReachStore   // required
 	Key      []byte              // 32 bytes that replicas share: what forms carry derives from it
 	Methods  []signin.Method     // ways in
+	Friction Friction            // what approving asks for at each risk
 	Now      func() time.Time    // nil = time.Now
 	// TellsPeople: a channel of notifications reaches people by their own address.
 	TellsPeople bool

@@ -16,6 +16,7 @@ import (
 	"ebb/scopes"
 	"ebb/scopes/policy"
 	"ebb/web"
+	"ebb/web/console/passkey"
 )
 
 // decideRoute is where every decide form goes. It is not a form like the others: a no
@@ -31,6 +32,9 @@ func (s *Console) decide(c echo.Context) error {
 	}
 	form := c.Request().PostForm
 	in := typed{form.Get("choice"), form.Get("code"), form.Get("note"), form.Get("scope"), form.Get("minutes"), form.Get("target")}
+	if part := form.Get("part"); part != "" { // one of the parts that the page offers, instead of what was typed
+		in.Scope = part
+	}
 	v, err := s.visit(c)
 	if err != nil {
 		return s.lost(c, in, err)
@@ -60,7 +64,7 @@ func (s *Console) decide(c echo.Context) error {
 	if len(problems) > 0 {
 		return redraw(http.StatusUnprocessableEntity, problems)
 	}
-	if err := s.stepUp(c, v, r.ID, in.Choice, &verdict); err != nil {
+	if err := s.stepUp(c, v, levelOf(r), r.CreatedAt, &verdict, passkey.Decision{Request: r.ID, Choice: in.Choice, Digest: verdict.Digest}); err != nil {
 		e := broker.AsError(err)
 		return redraw(web.Lookup(e.Kind).Status, map[string]string{"": e.Public})
 	}

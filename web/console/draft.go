@@ -7,14 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
 	"ebb/broker/agenttext"
 	"ebb/broker/policyset"
+	"ebb/broker/risk"
 	"ebb/scopes/policy"
 	"ebb/web"
+	"ebb/web/console/passkey"
 )
 
 // draftPage is a set that somebody proposes, what it changes, and the forms to go on.
@@ -221,7 +224,7 @@ func (s *Console) publishDraft(c echo.Context, v *visit) error {
 	}
 	yes := broker.Verdict{Approve: true, Digest: digest}
 	if err = s.b.MayPublish(v.Principal, d); err == nil {
-		err = s.stepUp(c, v, id, choicePublish, &yes)
+		err = s.stepUp(c, v, risk.Low, time.Time{}, &yes, passkey.Decision{Request: id, Choice: choicePublish, Digest: yes.Digest})
 	}
 	var r policyset.Release
 	if err == nil {

@@ -31,6 +31,12 @@ type house struct {
 
 func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.Method) *house {
 	t.Helper()
+	return newHouseWith(t, c, nil, methods...)
+}
+
+// newHouseWith is a house whose console is configured otherwise.
+func newHouseWith(t testing.TB, c brokertest.Config, change func(*console.Config), methods ...func(*house) signin.Method) *house {
+	t.Helper()
 	h := &house{t: t, Env: brokertest.New(t, c)}
 	h.open(t, methods...)
 	return h
@@ -51,7 +57,11 @@ func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
 	for _, m := range methods {
 		ways = append(ways, m(h))
 	}
-	h.console, err = console.New(console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Reach: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now})
+	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Reach: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
+	if change != nil {
+		change(&cc)
+	}
+	h.console, err = console.New(cc)
 	if err != nil {
 		t.Fatal(err)
 	}

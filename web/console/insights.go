@@ -3,12 +3,14 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
 	"ebb/broker/agenttext"
+	"ebb/web"
 	"ebb/web/console/chart"
 )
 
@@ -26,6 +28,7 @@ type insightsPage struct {
 	Totals                  broker.FigureCell
 	Scopes, Providers, Ends []barRow
 	Habits                  []string
+	Policy                  string // path of the page where rules are written; "" = there is none
 }
 
 type insightsWindow struct {
@@ -84,6 +87,9 @@ func (s *Console) insights(c echo.Context, v *visit) error {
 	}
 	page := insightsOf(in)
 	page.Windows = windows
+	if slices.ContainsFunc(s.Routes(), func(r web.Route) bool { return r.Method == http.MethodGet && r.Path == "/policy" }) {
+		page.Policy = "/policy"
+	}
 	return s.draw(c, http.StatusOK, v, "insights", frame{Title: "Insights", Nav: "/insights"}, page)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/risk"
+	"ebb/scopes"
 	"ebb/scopes/policy"
 )
 
@@ -54,11 +55,12 @@ type requestPage struct {
 	May      bool   // the person may decide it now
 	Why      string // why not
 	Off      string // why nothing can be approved, though it can be denied
-	Fresh    bool   // signed in a short time ago
+	Proof    proofState
 	Quorum   int
 	Codes    []code
 	Typed    typed
 	Hint     string            // where the suggested smaller yes comes from
+	Parts    []part            // smaller ones to choose from, when there are several
 	Problems map[string]string // by field of the form; "" = of the form
 	Changes  []row             // what has changed since it was asked
 }
@@ -89,9 +91,9 @@ func (s *Console) drawRequest(c echo.Context, status int, v *visit, r broker.Req
 	// That the past cannot be read must not keep anybody from a no.
 	before, _ := s.b.Requests(ctx, v.Principal, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 20}})
 	page := requestPage{
-		Shown: s.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Fresh: s.fresh(v), Quorum: r.Quorum, Codes: codes, Problems: problems,
+		Shown: s.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems,
 	}
-	page.Typed, page.Hint = s.suggest(in, r)
+	page.Typed, page.Hint, page.Parts = s.suggest(in, r)
 	for _, vote := range r.Votes {
 		said := "no"
 		if vote.Approve {
@@ -107,6 +109,9 @@ func (s *Console) drawRequest(c echo.Context, status int, v *visit, r broker.Req
 		page.May = true
 		page.Off, page.Changes = s.off(c, v, r, page.Shown)
 		var err error
+		if page.Proof, err = s.proofOf(c, v, levelOf(r), r.CreatedAt); err != nil {
+			return err
+		}
 		if page.Sealed, err = s.sealShown(page.Shown); err != nil {
 			return err
 		}
@@ -153,31 +158,50 @@ func (s *Console) off(c echo.Context, v *visit, r broker.Request, sh shown) (str
 	return "The facts have changed since it was asked, so it cannot be approved as it stands. Deny it, and the agent may ask again.", changes(r, effect, again)
 }
 
-// suggest fills in what was not typed: the smaller yes.
-func (s *Console) suggest(in typed, r broker.Request) (_ typed, hint string) {
+// part is a smaller yes: a part of what is asked, and why just that.
+type part struct{ Scope, Why string }
+
+// parts are the smaller ones that ebb knows of: the largest that policy grants without
+// asking, and in the middle what can be undone.
+func parts(r broker.Request) []part {
+	f, err := r.Sheet()
+	if err != nil {
+		return nil
+	}
+	var out []part
+	for _, p := range []struct {
+		of  scopes.Set
+		why string
+	}{{f.WouldAllow, "what policy grants without asking anybody"}, {f.Undoable, "the part that can be undone"}} {
+		set := r.Scopes.Narrow(p.of)
+		known := slices.ContainsFunc(out, func(o part) bool { return o.Scope == set.String() })
+		if !set.Empty() && !set.Equal(r.Scopes) && !known {
+			out = append(out, part{set.String(), p.why})
+		}
+	}
+	return out
+}
+
+// suggest fills in what was not typed: the smaller yes. Of several the person chooses.
+func (s *Console) suggest(in typed, r broker.Request) (_ typed, hint string, offered []part) {
+	offered = parts(r)
 	if in.Scope == "" {
 		in.Scope, hint = r.Scopes.String(), "As filled in it is the same, for half the time."
-		f, err := r.Sheet()
-		would, undoable := r.Scopes.Narrow(f.WouldAllow), r.Scopes.Narrow(f.Undoable)
-		switch {
-		case err != nil:
-		case !would.Empty():
-			in.Scope, hint = would.String(), "Filled in is what policy grants without asking anybody."
-		case !undoable.Empty():
-			in.Scope, hint = undoable.String(), "Filled in is the part that can be undone."
+		if len(offered) > 0 {
+			in.Scope, hint = offered[0].Scope, "Filled in is "+offered[0].Why+"."
 		}
 	}
 	if in.Minutes == "" {
 		in.Minutes = strconv.Itoa(max(1, int(r.TTL.Duration()/time.Minute)/2))
 	}
-	return in, hint
+	if len(offered) < 2 {
+		offered = nil
+	}
+	return in, hint, offered
 }
 
 // isHigh reports whether a request is of high risk: also when nobody can tell.
-func isHigh(r broker.Request) bool {
-	f, err := r.Sheet()
-	return err != nil || f.Risk == nil || f.Risk.Level == risk.High
-}
+func isHigh(r broker.Request) bool { return levelOf(r) == risk.High }
 
 // target is what is typed to approve what is of high risk.
 func target(r broker.Request) string { return risk.TitleOf(r.Scopes, r.Provider).Target }

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
+	"ebb/broker/risk"
 	"ebb/web/console/passkey"
 	"ebb/web/signin"
 )
@@ -20,22 +21,25 @@ const (
 	groupsFor = 15 * time.Minute
 )
 
-// stepUp is what a person proves again to give this answer to this request, or draft of
-// policies. A no needs nothing: the safe way is the easy way. What proves it goes into the
-// verdict; none = the session alone.
-func (s *Console) stepUp(c echo.Context, v *visit, id, choice string, out *broker.Verdict) error {
-	switch {
-	case choice == choiceDeny:
-		return nil
-	case c.Request().PostForm.Get("assertion") != "":
-		return s.proved(c, v, passkey.Decision{Request: id, Choice: choice, Digest: out.Digest}, out)
-	case s.fresh(v):
+// stepUp is what a person proves again to give this answer, of this risk, to what was asked
+// at a moment. A no needs nothing: the safe way is the easy way. What proves it goes into
+// the verdict; none = the session alone.
+func (s *Console) stepUp(c echo.Context, v *visit, l risk.Level, asked time.Time, out *broker.Verdict, d passkey.Decision) error {
+	if d.Choice == choiceDeny {
 		return nil
 	}
-	if s.prover(v) == nil {
-		return broker.E(broker.Forbidden, "To approve, you must have signed in within the last 10 minutes. Sign in again in another tab (with `ebb console` for a new link), then send this form again.", nil)
+	if c.Request().PostForm.Get("assertion") != "" {
+		err := s.proved(c, v, d, out)
+		if err == nil {
+			s.provedNow(c, v)
+		}
+		return err
 	}
-	return broker.E(broker.Forbidden, "To approve, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link above the forms, then send this form.", nil)
+	w, err := s.proofOf(c, v, l, asked)
+	if err != nil {
+		return err
+	}
+	return w.refusal()
 }
 
 // fresh reports whether the person signed in a short time ago, as strongly as a decision

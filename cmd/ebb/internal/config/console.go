@@ -18,6 +18,7 @@ import (
 type Console struct {
 	OIDC  OIDC
 	Roles Roles
+	Proof struct{ Low, Medium, High string }
 }
 
 // OIDC is the provider that knows people. No Issuer means: none.

@@ -183,6 +183,18 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Console.OIDC.ACRValues }},
 	{Path: "console.oidc.allow_private_addresses", Default: "false", Doc: "The provider's names may lead to private addresses.",
 		to: func(c *Config, _ *reader) any { return &c.Console.OIDC.Private }},
+	{Path: "console.proof.low", Default: "recent", Doc: "What approving at low risk takes: recent (proved within 10 minutes), passkey_if_any (the passkey of who has one) or passkey.",
+		to: func(c *Config, _ *reader) any {
+			return choice{&c.Console.Proof.Low, []string{"recent", "passkey_if_any", "passkey"}}
+		}},
+	{Path: "console.proof.medium", Default: "passkey_if_any", Doc: "The same at medium risk: passkey_if_any or passkey.",
+		to: func(c *Config, _ *reader) any {
+			return choice{&c.Console.Proof.Medium, []string{"passkey_if_any", "passkey"}}
+		}},
+	{Path: "console.proof.high", Default: "passkey_if_any", Doc: "The same at high risk, beside the name of the target and a second person.",
+		to: func(c *Config, _ *reader) any {
+			return choice{&c.Console.Proof.High, []string{"passkey_if_any", "passkey"}}
+		}},
 	{Path: "console.roles.viewer", Doc: "Groups whose members look: at requests, tasks and credentials, not at the record, and without deciding anything.",
 		to: func(c *Config, _ *reader) any { return &c.Console.Roles.Viewer }},
 	{Path: "console.roles.approver", Doc: "Groups whose members decide requests that the policy routes to a group of theirs; {group, scopes} = only what the scopes cover.",

@@ -94,16 +94,16 @@ func (s *stage) issues() error {
 // chatty: an agent that asks for one thing after the other, until ebb pauses its task.
 func (s *stage) chatty() error {
 	s.at(ago(0, 3))
-	a, err := s.begin(task("collect numbers for the quarter", "report", "eva.berg", "billing:**:*"))
+	a, err := s.begin(task("tidy every repository", "maintenance", "liu.wen", "code:acme/**:*"))
 	if err != nil {
 		return err
 	}
-	if err := a.get("billing:customers/9121:read", "billing-cli"); err != nil {
+	if err := a.get("code:acme/web:list", "gh"); err != nil {
 		return err
 	}
 	held := 0
 	for i := range 14 {
-		_, err := a.ask(fmt.Sprintf("billing:customers/%d:credit", 9130+i), "billing-cli", "One more, then I am done.", 5*time.Minute)
+		_, err := a.ask(fmt.Sprintf("code:acme/service-%d:close-issues", i+1), "gh", "One more, then I am done.", 15*time.Minute)
 		if p, refused := errors.AsType[*client.Problem](err); refused && p.Advice != nil {
 			held++
 		} else if err != nil {

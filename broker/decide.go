@@ -39,6 +39,21 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 			return Request{}, E(NotUnderstood, "ebb does not understand what this scope allows. It can be denied, not approved; ask the operator of the provider.", err)
 		}
 	}
+	ballot := b.ballot(who, r, vote, v, nil)
+	out, err := b.cfg.Desk.Vote(ctx, vote, ballot.Until, ballot.Entries...)
+	switch {
+	case errors.Is(err, ErrDone) && v.Code == Suspicious:
+		return b.suspectAgain(ctx, who, id, err)
+	case err != nil:
+		return Request{}, voteError(err)
+	}
+	out.Match = MatchCode(out.ID)
+	return out, b.afterVote(ctx, who, out)
+}
+
+// ballot is a vote with what is kept of it on the record. with: the requests, in their
+// order, that one answer was given to together.
+func (b *Broker) ballot(who Principal, r Request, vote Vote, v Verdict, with []string) Ballot {
 	data := map[string]any{"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note}
 	if vote.Seen != "" {
 		data["seen_sha256"] = SeenHash(vote.Seen)
@@ -46,26 +61,29 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	if vote.Proof != "" {
 		data["proof_sha256"], data["choice"], data["passkey"] = SeenHash(vote.Proof), v.Choice, v.Passkey
 	}
-	entry := b.requestEntry(audit.RequestVoted, who.ID, r, data)
-	// The desk keeps of the two outcomes the one that the vote leads to, if any.
-	out, err := b.cfg.Desk.Vote(ctx, vote, b.now().Add(b.cfg.Limits.GrantTTL), entry,
-		b.requestEntry(audit.RequestApproved, who.ID, r, nil), b.requestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": vote.Code}))
-	switch {
-	case errors.Is(err, ErrDone) && v.Code == Suspicious:
-		return b.suspectAgain(ctx, who, id, err)
-	case errors.Is(err, ErrDone):
-		return Request{}, E(Conflict, "The request is decided, expired or withdrawn already.", err)
-	case errors.Is(err, ErrStale):
-		return Request{}, E(Conflict, "The facts have changed since you looked. Look again.", err)
-	case isError(err): // nothing is left of what was approved
-		return Request{}, AsError(err)
-	case errors.Is(err, ErrExists):
-		return Request{}, E(Conflict, "You have given your answer already.", err)
-	case err != nil:
-		return Request{}, unavailable(err)
+	if len(with) > 0 {
+		data["together"] = with
 	}
-	out.Match = MatchCode(out.ID)
-	return out, b.afterVote(ctx, who, out)
+	// The desk keeps of the two outcomes the one that the vote leads to, if any.
+	return Ballot{Vote: vote, Until: b.now().Add(b.cfg.Limits.GrantTTL), Entries: []audit.Entry{
+		b.requestEntry(audit.RequestVoted, who.ID, r, data),
+		b.requestEntry(audit.RequestApproved, who.ID, r, nil), b.requestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": vote.Code}),
+	}}
+}
+
+// voteError says why a vote does not count.
+func voteError(err error) error {
+	switch {
+	case errors.Is(err, ErrDone):
+		return E(Conflict, "The request is decided, expired or withdrawn already.", err)
+	case errors.Is(err, ErrStale):
+		return E(Conflict, "The facts have changed since you looked. Look again.", err)
+	case isError(err): // nothing is left of what was approved
+		return AsError(err)
+	case errors.Is(err, ErrExists):
+		return E(Conflict, "You have given your answer already.", err)
+	}
+	return unavailable(err)
 }
 
 func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error) {

@@ -113,7 +113,22 @@ type Desk interface {
 	// the others get ErrDone.
 	Settle(ctx context.Context, id string, from, to RequestState, at time.Time, r Record) (Request, error)
 	Requests(ctx context.Context, f RequestFilter) ([]Request, error)
+	Ballots
 	Queue
+}
+
+// Ballots are votes of one person that count together.
+type Ballots interface {
+	// VoteAll is a Vote for each of 1 or more ballots, in one durable unit: when one is
+	// refused, none counts. A request has at most one of them.
+	VoteAll(ctx context.Context, bs []Ballot) ([]Request, error)
+}
+
+// Ballot is what Vote takes.
+type Ballot struct {
+	Vote
+	Until   time.Time // see Vote, grantUntil
+	Entries []audit.Entry
 }
 
 // Queue is what waits for people, in the order in which they should look at it.

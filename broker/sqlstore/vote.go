@@ -17,22 +17,61 @@ import (
 // is what the vote decided, every other entry with the vote. A yes that would
 // leave nothing to grant is a *broker.Error and no vote.
 func (s *Store) Vote(ctx context.Context, v broker.Vote, grantUntil time.Time, entries ...audit.Entry) (broker.Request, error) {
-	drafts, err := draft(entries)
+	out, err := s.VoteAll(ctx, []broker.Ballot{{Vote: v, Until: grantUntil, Entries: entries}})
 	if err != nil {
-		return broker.Request{}, fmt.Errorf("vote: %w", err)
+		return broker.Request{}, err
 	}
-	if v.By == "" || v.At.IsZero() || v.Approve && grantUntil.IsZero() {
-		return broker.Request{}, errors.New("vote: it needs a voter, a time, and for a yes the end of the grant")
+	return out[0], nil
+}
+
+// VoteAll implements broker.Ballots: all of it is one transaction, and the first ballot
+// that is refused takes the others with it.
+func (s *Store) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
+	if len(bs) == 0 {
+		return nil, errors.New("vote: there is no ballot")
+	}
+	all := make([]ballot, len(bs))
+	for i, b := range bs {
+		var err error
+		if all[i], err = prepare(b); err != nil {
+			return nil, fmt.Errorf("vote: %w", err)
+		}
+	}
+	work := func(ctx context.Context, s *session, u *unit) error {
+		var entries []audit.Entry
+		for i := range all {
+			if err := all[i].run(ctx, s, u); err != nil {
+				return err
+			}
+			entries = append(entries, u.entries...)
+		}
+		u.entries = entries
+		return nil
+	}
+	if err := s.com.do(ctx, &unit{work: work}); err != nil {
+		return nil, fmt.Errorf("vote: %w", err)
+	}
+	out := make([]broker.Request, len(all))
+	for i, b := range all {
+		out[i] = b.out
+	}
+	return out, nil
+}
+
+func prepare(b broker.Ballot) (ballot, error) {
+	drafts, err := draft(b.Entries)
+	if err != nil {
+		return ballot{}, err
+	}
+	v := b.Vote
+	if v.By == "" || v.At.IsZero() || v.Approve && b.Until.IsZero() {
+		return ballot{}, errors.New("it needs a voter, a time, and for a yes the end of the grant")
 	}
 	if err := storable(append([]string{v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Seen, v.Proof}, v.Also...)...); err != nil {
-		return broker.Request{}, fmt.Errorf("vote: %w", err)
+		return ballot{}, err
 	}
 	v.At = v.At.UTC().Truncate(time.Millisecond)
-	b := ballot{v: v, until: grantUntil, entries: drafts}
-	if err := s.com.do(ctx, &unit{work: b.run}); err != nil {
-		return broker.Request{}, fmt.Errorf("vote: %w", err)
-	}
-	return b.out, nil
+	return ballot{v: v, until: b.Until, entries: drafts}, nil
 }
 
 type ballot struct {

@@ -15,7 +15,7 @@ func RunDesk(t *testing.T, open OpenStores) {
 	run(t, open, map[string]func(*journalTest){
 		"Create": createRequest, "Repeat": repeatRequest, "RepeatRace": repeatRace, "Overdue": overdueIsReplaced, "Cap": capRequests, "OwnerCap": capOwner, "CapRace": capRace,
 		"CreateForTask": createForTask, "CreateRefuses": createRefuses, "Settle": settle, "SettleRace": settleRace, "SettleWithLease": settleWithLease,
-		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
+		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "VoteAll": voteAll, "VoteAllRace": voteAllRace, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
 		"Filters": requestFilters, "RequestPages": requestPages, "Waiting": waiting, "WaitingPages": waitingPages, "Marks": marked, "Seen": seen,
 	})
 }

@@ -200,6 +200,13 @@ func (d faultyDesk) Vote(ctx context.Context, v broker.Vote, until time.Time, en
 	return d.Desk.Vote(ctx, v, until, entries...)
 }
 
+func (d faultyDesk) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
+	if d.on.Load() {
+		return nil, errStore
+	}
+	return d.Desk.VoteAll(ctx, bs)
+}
+
 func (d faultyDesk) Settle(ctx context.Context, id string, from, to broker.RequestState, at time.Time, r broker.Record) (broker.Request, error) {
 	if d.on.Load() {
 		return broker.Request{}, errStore

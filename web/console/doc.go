@@ -18,6 +18,7 @@
 //	request.go  one request, and the forms to decide it; shown.go what it says, as text,
 //	            and lines.go of who asks;
 //	            sealed.go  the same in the form, so that it is kept as it was; seen.go shows it again
+//	together.go a few requests of one task, and one answer
 //	decide.go   what comes of a decide form; stepup.go and friction.go what must be proved again for it, at which risk;
 //	            changes.go what has changed since somebody looked
 //	credentials.go  the list of what was issued; ask.go reads its filter, cursor.go its places, export.go writes it out

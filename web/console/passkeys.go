@@ -139,6 +139,11 @@ func (v view) challengeAt(page, choice, digest string) (string, error) {
 }
 
 func (s *Console) challenge(c echo.Context, v *visit) error {
+	return s.ask(c, v, passkey.Decision{Request: c.Param("id"), Choice: c.QueryParam("choice"), Digest: c.QueryParam("digest")})
+}
+
+// ask answers with what the passkey is to sign for a decision.
+func (s *Console) ask(c echo.Context, v *visit, d passkey.Decision) error {
 	if s.keys == nil {
 		return broker.E(broker.NotFound, "There are no passkeys at this address.", nil)
 	}
@@ -156,16 +161,16 @@ func (s *Console) challenge(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	options, state, err := s.keys.Ask(passkey.Decision{Request: c.Param("id"), Choice: c.QueryParam("choice"), Digest: c.QueryParam("digest")}, v.ID, v.session.ID, have)
+	options, state, err := s.keys.Ask(d, v.ID, v.session.ID, have)
 	if err != nil {
 		return broker.E(broker.NotFound, "You have no passkey.", err)
 	}
 	return c.JSON(http.StatusOK, ceremony{options, state})
 }
 
-// proved judges the assertion that came with a decide form, and keeps it in the verdict. It
-// counts once.
-func (s *Console) proved(c echo.Context, v *visit, d passkey.Decision, out *broker.Verdict) error {
+// proved judges the assertion that came with the form of one answer, and keeps it in the
+// verdict. It counts once.
+func (s *Console) proved(c echo.Context, v *visit, ds []passkey.Decision, out *broker.Verdict) error {
 	if s.keys == nil {
 		return broker.E(broker.Invalid, "There are no passkeys at this address.", nil)
 	}
@@ -177,7 +182,7 @@ func (s *Console) proved(c echo.Context, v *visit, d passkey.Decision, out *brok
 	if err != nil {
 		return err
 	}
-	p, count, once, err := s.keys.Proved(d, v.ID, v.session.ID, form.Get("state"), have, []byte(form.Get("assertion")))
+	p, count, once, err := s.keys.Proved(passkey.Together(ds), v.ID, v.session.ID, form.Get("state"), have, []byte(form.Get("assertion")))
 	if err != nil {
 		return broker.E(broker.Forbidden, "The passkey did not prove this answer to this request on these facts. Send the form again.", err)
 	}
@@ -190,7 +195,10 @@ func (s *Console) proved(c echo.Context, v *visit, d passkey.Decision, out *brok
 	case err != nil:
 		return broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
+	if len(ds) > 1 {
+		p.Of = ds
+	}
 	raw, err := json.Marshal(p)
-	out.Proof, out.Choice, out.Passkey = string(raw), d.Choice, hex.EncodeToString(p.Key)
+	out.Proof, out.Choice, out.Passkey = string(raw), ds[0].Choice, hex.EncodeToString(p.Key)
 	return err
 }

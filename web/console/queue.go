@@ -69,6 +69,8 @@ type queueRow struct {
 	TTL        time.Duration
 	Ends       time.Time
 	Notes      []string
+	Together   int    // how many of its task can be approved in one answer, this the first of them
+	Path       string // the page for that
 }
 
 // queue is every request that waits for a person and that this one may see: the worst
@@ -100,6 +102,9 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 	page.Total, page.Counts = countsOf(counts)
 	for _, r := range list {
 		page.Rows = append(page.Rows, rowOf(v, r))
+	}
+	if approver {
+		page.offerTogether(v, list)
 	}
 	if after.ID != "" {
 		page.First = "?" + f.query().Encode()
@@ -138,6 +143,34 @@ func countsOf(counts map[int]int) (string, []count) {
 		out[len(out)-1].N += more
 	}
 	return strconv.Itoa(total) + more, out
+}
+
+// offerTogether puts at the first of several that may be approved by one answer the way
+// to their page.
+func (p *queuePage) offerTogether(v *visit, list []broker.Request) {
+	type of struct{ task, provider string }
+	groups := map[of][]broker.Request{}
+	first := map[of]int{}
+	for i, r := range list {
+		key := of{r.TaskID, r.Provider}
+		if l := levelOf(r); l == risk.High || len(groups[key]) == broker.MaxTogether || whyNot(view{Who: v, Now: v.now, Zone: time.UTC}, r) != "" {
+			continue
+		}
+		if len(groups[key]) == 0 {
+			first[key] = i
+		}
+		groups[key] = append(groups[key], r)
+	}
+	for key, rs := range groups {
+		if broker.Together(rs) != nil {
+			continue
+		}
+		var ids []string
+		for _, r := range rs {
+			ids = append(ids, r.ID)
+		}
+		p.Rows[first[key]].Together, p.Rows[first[key]].Path = len(rs), together(ids)
+	}
 }
 
 func rowOf(v *visit, r broker.Request) queueRow {

@@ -24,12 +24,12 @@ const (
 // stepUp is what a person proves again to give this answer, of this risk, to what was asked
 // at a moment. A no needs nothing: the safe way is the easy way. What proves it goes into
 // the verdict; none = the session alone.
-func (s *Console) stepUp(c echo.Context, v *visit, l risk.Level, asked time.Time, out *broker.Verdict, d passkey.Decision) error {
-	if d.Choice == choiceDeny {
+func (s *Console) stepUp(c echo.Context, v *visit, l risk.Level, asked time.Time, out *broker.Verdict, ds ...passkey.Decision) error {
+	if ds[0].Choice == choiceDeny {
 		return nil
 	}
 	if c.Request().PostForm.Get("assertion") != "" {
-		err := s.proved(c, v, d, out)
+		err := s.proved(c, v, ds, out)
 		if err == nil {
 			s.provedNow(c, v)
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-webauthn/webauthn/protocol"
@@ -17,7 +18,24 @@ import (
 )
 
 // Decision is what somebody wants.
-type Decision struct{ Request, Choice, Digest string }
+type Decision struct {
+	Request string `json:"request"`
+	Choice  string `json:"choice"`
+	Digest  string `json:"digest"`
+}
+
+// Together is one answer to several requests, in their order. No id and no digest holds a
+// comma, and no other answer is called so.
+func Together(ds []Decision) Decision {
+	if len(ds) == 1 {
+		return ds[0]
+	}
+	var ids, digests []string
+	for _, d := range ds {
+		ids, digests = append(ids, d.Request), append(digests, d.Digest)
+	}
+	return Decision{Request: strings.Join(ids, ","), Choice: "approve-together", Digest: strings.Join(digests, ",")}
+}
 
 func (d Decision) text() string { return strings.Join([]string{d.Request, d.Choice, d.Digest}, "|") }
 
@@ -36,6 +54,9 @@ type Proof struct {
 	RPID      string          `json:"rp_id"`
 	Origin    string          `json:"origin"`
 	Assertion json.RawMessage `json:"assertion"` // PublicKeyCredential.toJSON()
+	// Of are all that were decided together, in the order in which they were signed; empty =
+	// one alone.
+	Of []Decision `json:"of,omitempty"`
 }
 
 // Ask begins a proof: options for navigator.credentials.get, as JSON, and what the form
@@ -94,6 +115,12 @@ func (k *Keys) verify(d Decision, salt []byte, u user, response []byte) (*webaut
 // Verify checks a proof that was kept: that the passkey in it signed this decision.
 // Whose passkey it was, the record of its registration says, by the SHA-256 of PublicKey.
 func (p Proof) Verify(d Decision) error {
+	if len(p.Of) > 0 {
+		if !slices.Contains(p.Of, d) {
+			return errors.New("it is not among those that were decided together")
+		}
+		d = Together(p.Of)
+	}
 	k, err := New(p.Origin, nil, nil)
 	if err != nil {
 		return err

@@ -87,7 +87,10 @@ func (s *stage) issues() error {
 	if err := a.get("code:acme/web:list", "gh"); err != nil {
 		return err
 	}
-	_, err = a.ask("code:acme/web:close-issues", "gh", "214 issues had no answer for a year. I close them with a comment that says how to open them again.", 15*time.Minute)
+	if _, err = a.ask("code:acme/web:close-issues", "gh", "214 issues had no answer for a year. I close them with a comment that says how to open them again.", 15*time.Minute); err != nil {
+		return err
+	}
+	_, err = a.ask("code:acme/web:review", "gh", "I read the pull requests that close some of them.", 15*time.Minute)
 	return err
 }
 

@@ -23,6 +23,9 @@ func (b *Broker) again(ctx context.Context, r Request) (policy.Effect, Request, 
 	if err != nil {
 		return policy.Deny, r, ledgerError(err)
 	}
+	if err := b.grounded(ctx, *live.Sandbox); err != nil {
+		return policy.Deny, r, err
+	}
 	p, known := b.cfg.Providers[r.Provider]
 	if !known {
 		return policy.Deny, r, E(Conflict, "The provider of this request is no longer configured.", nil)

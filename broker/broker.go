@@ -78,6 +78,7 @@ type Broker struct {
 	codeKey    []byte // HMAC key of deferral codes
 	verified   *lru.LRU[[32]byte, *ownToken]
 	taskTokens *lru.LRU[[32]byte, attest.Identity]
+	silent     silences
 	budgets    *lru.LRU[string, budget]
 	limited    *lru.LRU[limitKey, time.Time] // when they may ask again
 	noted      *lru.LRU[string, time.Time]   // what noteSeldom wrote last

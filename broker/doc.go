@@ -52,6 +52,7 @@
 //	                      takes people's verdicts on facts that again.go finds to be
 //	                      those still; seen.go: what they were shown,
 //	                      together.go: several in one answer
+//	                      ground.go: what an approval stands on
 //	                      breaker.go pauses who asks too much, held.go is that task as one card
 //	6  issue.go frame     what may be issued at most: one function for I4 and I5
 //	7  issue.go mint      make durable, meanwhile sign and make live (issue_record.go);

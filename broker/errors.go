@@ -52,6 +52,8 @@ var (
 	ErrLost       = errors.New("ledger lost data since marked") // see Guard
 	ErrExists     = errors.New("already exists")                //
 	ErrOutranked  = errors.New("an operator did that")          // only an operator undoes it
+	ErrUnjudged   = errors.New("an attestor cannot judge")      // it is down, as far as this process knows
+	ErrUnwritten  = errors.New("the record takes no writes")    //
 	ErrOwed       = errors.New("its end is owed at a provider") // only the lane can say how it ended
 )
 

@@ -98,7 +98,9 @@ func (b *Broker) attest(ctx context.Context, ev attest.Evidence) (attest.Identit
 	}
 	cacheable := ev.Attestor == enrollName && !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix))
 	if !cacheable {
-		return a.Attest(ctx, ev)
+		id, err := a.Attest(ctx, ev)
+		b.silent.note(ctx, ev.Attestor, b.now(), err)
+		return id, err
 	}
 	h := sha256.New()
 	h.Write([]byte(ev.Key.JKT))

@@ -20,7 +20,7 @@ type Title struct {
 func (t Title) String() string {
 	out := t.Verb + " " + t.Target
 	if t.More > 0 {
-		out += fmt.Sprintf(" and %d more", t.More)
+		out += fmt.Sprintf(" (+%d)", t.More)
 	}
 	return out + " at " + t.Provider
 }
@@ -42,6 +42,7 @@ func TitleOf(set scopes.Set, provider string) Title {
 			*into = append(*into, verb)
 		}
 	}
+	anything := slices.Contains(does, verbs[scopes.Any])
 	all := append(does, reads...)
 	if len(all) == 0 {
 		return Title{Verb: "Nothing", Target: "nothing", Provider: provider}
@@ -49,9 +50,16 @@ func TitleOf(set scopes.Set, provider string) Title {
 	for i := range all[1:] {
 		all[i+1] = strings.ToLower(all[i+1])
 	}
+	// A title is read in seconds: beyond two words for one name it counts, and the rows
+	// below it have all of it.
 	verb := all[0]
-	if n := len(all) - 1; n > 0 {
-		verb = strings.Join(all[:n], ", ") + " and " + all[n]
+	switch n := len(all) - 1; {
+	case anything:
+		verb = verbs[scopes.Any]
+	case n == 1 && len(targets) == 1:
+		verb += " and " + all[1]
+	case n > 0:
+		verb += fmt.Sprintf(" (+%d)", n)
 	}
 	return Title{Verb: verb, Target: targets[0], More: len(targets) - 1, Provider: provider}
 }

@@ -12,6 +12,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/broker/sqlstore"
 	"ebb/web"
 	"ebb/web/console"
 	"ebb/web/signin"
@@ -25,8 +26,9 @@ type house struct {
 	mux     *web.Mux
 	links   *link.Links
 	console *console.Console
-	at      string // where people see it
-	serial  int    // of what tests put on the record by themselves
+	at      string                // where people see it
+	serial  int                   // of what tests put on the record by themselves
+	change  func(*console.Config) // how its console is configured otherwise
 }
 
 func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.Method) *house {
@@ -38,6 +40,10 @@ func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.
 func newHouseWith(t testing.TB, c brokertest.Config, change func(*console.Config), methods ...func(*house) signin.Method) *house {
 	t.Helper()
 	h := &house{t: t, Env: brokertest.New(t, c)}
+	if h.Store == nil { // the sessions are in the database of the desk
+		h.Store, _ = c.Desk.(*sqlstore.Store)
+	}
+	h.change = change
 	h.open(t, methods...)
 	return h
 }
@@ -58,8 +64,8 @@ func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
 		ways = append(ways, m(h))
 	}
 	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Reach: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
-	if change != nil {
-		change(&cc)
+	if h.change != nil {
+		h.change(&cc)
 	}
 	h.console, err = console.New(cc)
 	if err != nil {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -144,6 +145,12 @@ func (s *Console) off(c echo.Context, v *visit, r broker.Request, sh shown) (str
 	effect, again, err := s.b.Again(c.Request().Context(), v.Principal, r.ID)
 	if err != nil {
 		e := broker.AsError(err)
+		switch {
+		case errors.Is(err, broker.ErrUnjudged):
+			return e.Public + " A no is taken all the same.", nil
+		case errors.Is(err, broker.ErrUnwritten):
+			return e.Public + " Nor can a no be kept; what is stopped or revoked is refused at once all the same.", nil
+		}
 		if e.Kind == broker.Unavailable {
 			return "A part of ebb that has to agree does not answer, so nothing can be approved. A no is taken all the same.", nil
 		}

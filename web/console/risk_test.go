@@ -127,3 +127,65 @@ func TestLongNames(t *testing.T) {
 	b.get("/queue").is(t, http.StatusOK, name+"1")
 	b.get("/requests/"+r.ID).is(t, http.StatusOK, name+"1", spec.Owner)
 }
+
+// Acceptance check 3, at the worst: however much is asked, from wherever and whatever it is
+// called, what decides is at most forty words, three reasons and five rows; and what is odd
+// below is among the reasons, or there are three that are worse.
+func TestTenSecondsAtWorst(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b := h.as(brokertest.Approver)
+	long := strings.Repeat("a-very-long-name/", 8) + "end"
+	var wide []string
+	for i := range 12 {
+		wide = append(wide, fmt.Sprintf("orders:eu/%s/%d:action-%d", long, i%4, i))
+	}
+	var sources []string
+	for i := range 16 {
+		sources = append(sources, fmt.Sprintf("%s-%d", strings.Repeat("source", 8), i))
+	}
+	for set := range 1 << 4 {
+		spec := brokertest.Spec()
+		spec.Name, spec.Owner = strings.Repeat("long ", 15), strings.Repeat("o", 100)+"@example.com"
+		spec.Delegation = &broker.Delegation{Expect: broker.Expect{Attestor: "enroll"}, Depth: 1}
+		if set&1 != 0 {
+			spec.Labels = map[string]string{"environment": "production"}
+		}
+		s := h.Open(t, spec)
+		if set&2 != 0 {
+			if _, err := h.Broker.TaintTask(t.Context(), h.Principals[brokertest.Runner], s.Task.ID, sources); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if set&4 != 0 {
+			s = s.Delegate(t, broker.DelegationSpec{Ceiling: scopes.MustParseSet("orders:eu/**:*")})
+		}
+		if set&8 != 0 {
+			replay := s.Request(t, "orders:eu/1:read")
+			for range 2 {
+				_, _ = h.Broker.Token(t.Context(), replay)
+			}
+		}
+		if _, err := s.AskDeferred(t, strings.Join(wide, " ")); broker.AsError(err).Kind != broker.Pending {
+			t.Fatal(err)
+		}
+		rs, err := h.Broker.Requests(t.Context(), h.Principals[brokertest.Approver], broker.RequestFilter{TaskID: s.Task.ID})
+		if err != nil || len(rs) != 1 {
+			t.Fatal(len(rs), err)
+		}
+		body := b.get("/requests/" + rs[0].ID).body
+		why := reasons.FindStringSubmatch(body)
+		if why == nil {
+			t.Fatalf("no reason: %s", body)
+		}
+		n := strings.Count(why[1], "<li>")
+		if words := strings.Fields(text(heading.FindString(body)) + " " + text(tagged.FindString(body)) + " " + text(why[1])); len(words) > 40 || n > 3 || strings.Count(body, "role=\"rowheader\"") > 5 {
+			t.Errorf("%d: %d words, %d reasons, %d rows: %q", set, len(words), n, strings.Count(body, "role=\"rowheader\""), words)
+		}
+		for bit, word := range map[int]string{2: "read", 4: "delegated", 8: "rules were broken"} {
+			if set&bit != 0 && n < 3 && !strings.Contains(strings.ToLower(why[1]), word) {
+				t.Errorf("%d: %q is not among the reasons: %s", set, word, why[1])
+			}
+		}
+	}
+}

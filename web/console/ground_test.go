@@ -1,0 +1,128 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/attest"
+	"ebb/broker"
+	"ebb/broker/brokertest"
+)
+
+// silentAttestor is one that stops judging.
+type silentAttestor struct {
+	attest.Attestor
+	off *atomic.Bool
+}
+
+func (a silentAttestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
+	if a.off.Load() {
+		return attest.Identity{}, errors.New("dial tcp 10.0.0.6:443: connection refused")
+	}
+	return a.Attestor.Attest(ctx, e)
+}
+
+// Acceptance check 28, of attestation: while nobody can vouch for a sandbox nothing of it is
+// approved, on any page; a no and a stop are taken.
+func TestAttestorGone(t *testing.T) {
+	t.Parallel()
+	h, s, rs := few(t, 3)
+	var off atomic.Bool
+	h.Config.Attestors["enroll"] = silentAttestor{h.Config.Attestors["enroll"], &off}
+	b := h.as(brokertest.Approver)
+	one, both := "/requests/"+rs[0].ID, "/together?"+idsOf(rs[:2]).Encode()
+	before, beforeBoth := b.get(one), b.get(both)
+	off.Store(true)
+	knock(t, h)
+	for _, path := range []string{one, both} {
+		page := b.get(path)
+		page.is(t, http.StatusOK, "Approving is off", "cannot judge evidence at the moment")
+		if strings.Contains(page.body, `value="approve"`) || strings.Contains(page.body, "Approve all") || strings.Contains(page.body, "10.0.0.6") {
+			t.Errorf("%s: it can be approved, or tells what is broken", path)
+		}
+	}
+	b.choose(before, rs[0].ID, "approve", nil).is(t, http.StatusServiceUnavailable)
+	b.do(http.MethodPost, "/together", b.multi(beforeBoth), nil).is(t, http.StatusServiceUnavailable)
+	b.choose(b.get(one), rs[0].ID, "deny", no).is(t, http.StatusSeeOther)
+	if len(h.waitingOf(s.Task.ID)) != 2 {
+		t.Error("the no was not taken, or something was granted")
+	}
+	// It judges again, if only to say no, and approving is back; or nobody asked it since.
+	off.Store(false)
+	knock(t, h)
+	b.get(both[:strings.Index(both, "?")]+"?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve all 2")
+	off.Store(true)
+	knock(t, h)
+	h.Clock.Add(time.Minute)
+	b.get("/together?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve all 2")
+	delete(h.Config.Attestors, "enroll")
+	b.get("/requests/"+rs[1].ID).is(t, http.StatusOK, "Approving is off", "not configured here any more")
+	ops, path := h.as(brokertest.Operator), "/tasks/"+s.Task.ID
+	ops.send(ops.get(path), path+"/stop", url.Values{"reason": {"nobody vouches for it"}}).is(t, http.StatusSeeOther)
+}
+
+// knock shows evidence that is none.
+func knock(t *testing.T, h *house) {
+	t.Helper()
+	task, ticket, err := h.Broker.OpenTask(t.Context(), h.Principals[brokertest.Runner], brokertest.Spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(ticket.Ticket.Reveal() + "x")}, h.Prove(t, brokertest.NewKey(t))); err == nil {
+		t.Fatal("enrolled")
+	}
+}
+
+// mutedJournal is a record that takes no writes.
+type mutedJournal struct {
+	broker.Journal
+	off *atomic.Bool
+}
+
+func (j mutedJournal) Append(ctx context.Context, r broker.Record) error {
+	if j.off.Load() {
+		return errors.New("cannot execute UPDATE in a read-only transaction")
+	}
+	return j.Journal.Append(ctx, r)
+}
+
+// Acceptance check 28, of the record: while it takes no writes nothing is approved, and
+// what is revoked is refused at once.
+func TestRecordGone(t *testing.T) {
+	t.Parallel()
+	var off atomic.Bool
+	clock := time.Now().UTC().Truncate(time.Second)
+	store := brokertest.OpenStore(t, t.TempDir()+"/ebb.db", func() time.Time { return clock })
+	h := newHouse(t, brokertest.Config{Start: clock, Journal: mutedJournal{store, &off}, Desk: store})
+	r, s := h.asks("orders:eu/1:write", "x", brokertest.Spec())
+	tok, err := s.Ask(t, "orders:eu/1:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := h.as(brokertest.Approver)
+	before := b.get("/requests/" + r.ID)
+	before.is(t, http.StatusOK, `value="approve"`)
+	ops := h.as(brokertest.Operator)
+	revoke := "/credentials/" + tok.LeaseID + "/revoke"
+	credential := ops.get("/credentials/" + tok.LeaseID)
+	off.Store(true)
+	page := b.get("/requests/" + r.ID)
+	page.is(t, http.StatusOK, "Approving is off", "The record cannot be written")
+	if strings.Contains(page.body, `value="approve"`) || strings.Contains(page.body, "read-only transaction") {
+		t.Error("it can be approved, or tells what is broken")
+	}
+	b.choose(before, r.ID, "approve", typedTarget).is(t, http.StatusServiceUnavailable)
+	if h.again(r.ID).State != broker.RequestPending {
+		t.Error("granted")
+	}
+	ops.send(credential, revoke, url.Values{"reason": {"leaked"}})
+	if h.Active(t, tok.Token.Reveal()) {
+		t.Error("a credential that was revoked is accepted while the record takes no writes")
+	}
+}

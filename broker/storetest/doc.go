@@ -22,7 +22,7 @@
 //	lane_races.go        replicas, the end of a task against a mint, crashes
 //	desk.go              RunDesk: creating requests
 //	desk_settle.go       settling them
-//	desk_vote.go         votes; desk_races.go  at the same time
+//	desk_vote.go         votes; desk_together.go  those that count together; desk_races.go  at the same time
 //	desk_read.go         filters of requests; desk_queue.go  those that wait, what was seen
 //	policies.go          RunPolicies: drafts and releases of policy sets
 //	ledger.go            RunLedger, and what its parts share

@@ -50,13 +50,14 @@ func TestKeptIsProvedLater(t *testing.T) {
 	signed := h.asked("orders:eu/1:write")
 	a.approves(b, signed, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}).is(t, http.StatusSeeOther)
 	unsigned := h.asked("orders:eu/2:write")
-	b.choose(b.get("/requests/"+unsigned.ID), unsigned.ID, "approve", url.Values{"target": {"eu/2"}}).is(t, http.StatusSeeOther)
+	second := h.as(brokertest.Second) // who has no passkey
+	second.choose(second.get("/requests/"+unsigned.ID), unsigned.ID, "approve", url.Values{"target": {"eu/2"}}).is(t, http.StatusSeeOther)
 	if err := h.Broker.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	seen := aud.get("/requests/" + signed.ID + "/seen/" + brokertest.Approver)
 	seen.is(t, http.StatusOK, "The signature holds, checked now: by passkey", "of "+brokertest.Approver+", registered")
-	aud.get("/requests/"+unsigned.ID+"/seen/"+brokertest.Approver).is(t, http.StatusOK, "No passkey signed this answer")
+	aud.get("/requests/"+unsigned.ID+"/seen/"+brokertest.Second).is(t, http.StatusOK, "No passkey signed this answer")
 	// What the record says of it.
 	var e audit.Entry
 	for found, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.RequestVoted, RequestID: signed.ID}) {

@@ -139,17 +139,20 @@ func (v view) challengeAt(page, choice, digest string) (string, error) {
 }
 
 func (s *Console) challenge(c echo.Context, v *visit) error {
-	return s.ask(c, v, passkey.Decision{Request: c.Param("id"), Choice: c.QueryParam("choice"), Digest: c.QueryParam("digest")})
+	return s.ask(c, v, []passkey.Decision{{Request: c.Param("id"), Choice: c.QueryParam("choice"), Digest: c.QueryParam("digest")}})
 }
 
-// ask answers with what the passkey is to sign for a decision.
-func (s *Console) ask(c echo.Context, v *visit, d passkey.Decision) error {
+// ask answers with what the passkey is to sign for one answer.
+func (s *Console) ask(c echo.Context, v *visit, ds []passkey.Decision) error {
 	if s.keys == nil {
 		return broker.E(broker.NotFound, "There are no passkeys at this address.", nil)
 	}
 	ctx := c.Request().Context()
-	if strings.HasPrefix(c.Param("id"), "req_") { // of a draft of policy, whoever publishes it is asked there
-		r, err := s.b.Request(ctx, v.Principal, c.Param("id"))
+	for _, d := range ds {
+		if !strings.HasPrefix(d.Request, "req_") && len(ds) == 1 { // of a draft of policy, whoever publishes it is asked there
+			continue
+		}
+		r, err := s.b.Request(ctx, v.Principal, d.Request)
 		if err != nil {
 			return err
 		}
@@ -161,7 +164,7 @@ func (s *Console) ask(c echo.Context, v *visit, d passkey.Decision) error {
 	if err != nil {
 		return err
 	}
-	options, state, err := s.keys.Ask(d, v.ID, v.session.ID, have)
+	options, state, err := s.keys.Ask(passkey.Together(ds), v.ID, v.session.ID, have)
 	if err != nil {
 		return broker.E(broker.NotFound, "You have no passkey.", err)
 	}

@@ -105,7 +105,7 @@ func (s *Console) togetherChallenge(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	return s.ask(c, v, passkey.Together(ds))
+	return s.ask(c, v, ds)
 }
 
 // decisionsOf are the decisions of one answer, in the order of the form.

@@ -132,6 +132,11 @@ func TestTogetherRefuses(t *testing.T) {
 	}
 	// Its owner, its runner and an auditor have no say, whatever they send.
 	form := b.multi(b.get("/together?" + idsOf(rs[:2]).Encode()))
+	q := idsOf(rs[:2])
+	q["digest"] = []string{rs[0].Digest, rs[1].Digest}
+	aud := h.as(brokertest.Auditor)
+	newAuthenticator(t).register(aud).is(t, http.StatusSeeOther)
+	aud.get("/together/challenge?"+q.Encode()).is(t, http.StatusForbidden)
 	for _, who := range []string{brokertest.Runner, brokertest.Auditor} {
 		if a := h.as(who).do(http.MethodPost, "/together", form, nil); a.StatusCode < 400 {
 			t.Errorf("%s: %d", who, a.StatusCode)

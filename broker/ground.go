@@ -13,19 +13,24 @@ import (
 // sandbox, and the record can be written. Where one of them is down nothing can be
 // approved, and people are told before they try (I6). A no needs neither.
 
-// unjudgedFor is how long an attestor that could not judge is taken to be down, unless it
-// has judged since.
+// unjudgedFor is how long it counts that an attestor could not judge, unless it has judged
+// since.
 const unjudgedFor = time.Minute
 
-// silences knows when an attestor last could not judge, as this process has seen it.
+// maxSilent bounds how many callers are remembered of an attestor.
+const maxSilent = 64
+
+// silences knows whose evidence attestors last could not judge, as this process has seen
+// it: by attestor, then by the caller's key. One caller may be able to make its own
+// evidence impossible to judge; an attestor that is down, or in doubt, fails several.
 type silences struct {
 	mu    sync.Mutex
-	since map[string]time.Time
+	since map[string]map[string]time.Time
 }
 
 // note takes in what came of a judgement. A rejection is one; a caller that went away, or
 // was turned away, says nothing of the attestor.
-func (v *silences) note(ctx context.Context, attestor string, at time.Time, err error) {
+func (v *silences) note(ctx context.Context, attestor, jkt string, at time.Time, err error) {
 	if ctx.Err() != nil || isError(err) {
 		return
 	}
@@ -36,16 +41,33 @@ func (v *silences) note(ctx context.Context, attestor string, at time.Time, err 
 		return
 	}
 	if v.since == nil {
-		v.since = map[string]time.Time{}
+		v.since = map[string]map[string]time.Time{}
 	}
-	v.since[attestor] = at
+	if v.since[attestor] == nil {
+		v.since[attestor] = map[string]time.Time{}
+	}
+	if len(v.since[attestor]) < maxSilent {
+		v.since[attestor][jkt] = at
+	}
 }
 
-func (v *silences) down(attestor string, now time.Time) bool {
+// down says whether nobody can vouch for a sandbox: its own evidence could not be judged,
+// or that of two others.
+func (v *silences) down(s Sandbox, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at, failed := v.since[attestor]
-	return failed && now.Sub(at) < unjudgedFor
+	others := 0
+	for jkt, at := range v.since[s.Attestor] {
+		switch {
+		case now.Sub(at) >= unjudgedFor:
+			delete(v.since[s.Attestor], jkt)
+		case jkt == s.JKT:
+			return true
+		default:
+			others++
+		}
+	}
+	return others >= 2
 }
 
 // grounded is why nothing of a sandbox can be approved at the moment; nil = it can.
@@ -53,7 +75,7 @@ func (b *Broker) grounded(ctx context.Context, s Sandbox) error {
 	if _, known := b.cfg.Attestors[s.Attestor]; !known {
 		return E(Conflict, "The attestor that vouched for this sandbox is not configured here any more: nothing of it can be approved.", nil)
 	}
-	if b.silent.down(s.Attestor, b.now()) {
+	if b.silent.down(s, b.now()) {
 		return &Error{Kind: Unavailable, Public: "The attestor of this sandbox cannot judge evidence at the moment: nothing of it can be approved.", Cause: ErrUnjudged, RetryAfter: unjudgedFor}
 	}
 	// A move of no task: refused by a record that takes writes, and an error of one that

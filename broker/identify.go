@@ -99,7 +99,7 @@ func (b *Broker) attest(ctx context.Context, ev attest.Evidence) (attest.Identit
 	cacheable := ev.Attestor == enrollName && !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix))
 	if !cacheable {
 		id, err := a.Attest(ctx, ev)
-		b.silent.note(ctx, ev.Attestor, b.now(), err)
+		b.silent.note(ctx, ev.Attestor, ev.Key.JKT, b.now(), err)
 		return id, err
 	}
 	h := sha256.New()

@@ -1,0 +1,50 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"ebb/attest"
+)
+
+// A caller whose evidence nobody can judge keeps itself from approvals, and nobody else;
+// an attestor that fails two is down for all of its sandboxes, until it judges again.
+func TestWhoIsSilent(t *testing.T) {
+	t.Parallel()
+	var v silences
+	down := errors.New("out of reach")
+	now := time.Unix(1_700_000_000, 0)
+	mine, other, elsewhere := Sandbox{Attestor: "a", JKT: "mine"}, Sandbox{Attestor: "a", JKT: "other"}, Sandbox{Attestor: "b", JKT: "mine"}
+	for range 3 {
+		v.note(t.Context(), "a", "mine", now, down)
+	}
+	if !v.down(mine, now) || v.down(other, now) || v.down(elsewhere, now) {
+		t.Error("one caller speaks for others")
+	}
+	v.note(t.Context(), "a", "third", now, down)
+	if !v.down(other, now) || v.down(elsewhere, now) {
+		t.Error("two that could not be judged are not enough")
+	}
+	if v.down(other, now.Add(unjudgedFor)) {
+		t.Error("it counts for ever")
+	}
+	for i := range 10 * maxSilent {
+		v.note(t.Context(), "a", fmt.Sprint(i), now, down)
+	}
+	if n := len(v.since["a"]); n > maxSilent {
+		t.Errorf("%d are remembered", n)
+	}
+	v.note(t.Context(), "a", "third", now, attest.ErrRejected)
+	if v.down(mine, now) || v.down(other, now) {
+		t.Error("it judges again, and is down")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	v.note(gone, "a", "mine", now, down)
+	if v.down(mine, now) {
+		t.Error("who went away says something of the attestor")
+	}
+}

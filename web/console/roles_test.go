@@ -49,7 +49,7 @@ func TestRoles(t *testing.T) {
 		name := route.Method + " " + route.Path
 		known[name] = true
 		if strings.HasPrefix(route.Path, "/policy") || strings.HasPrefix(route.Path, "/together") {
-			continue // which of its pages are for whom, the tests of them say
+			continue // not in the table yet: their rows need drafts, and several requests, to walk with
 		}
 		row := table[name]
 		if row == nil {

@@ -49,12 +49,13 @@ type apiServer struct {
 	reviewed func(object)                                  // changes a review's answer
 	read     func(object)                                  // changes a pod on its way
 	mute     bool                                          // may not watch
+	version  int                                           // of the last change
 	watchers map[chan struct{}]bool
 }
 
 func newServer(t testing.TB, clock *attesttest.Clock) *apiServer {
 	t.Helper()
-	a := &apiServer{t: t, clock: clock, issuer: attesttest.NewIssuer(t, clock), login: "login-canary-1", pods: map[string]object{}, watchers: map[chan struct{}]bool{}}
+	a := &apiServer{t: t, clock: clock, issuer: attesttest.NewIssuer(t, clock), login: "login-canary-1", version: 241, pods: map[string]object{}, watchers: map[chan struct{}]bool{}}
 	a.create("tool-1", podUID)
 	return a
 }
@@ -75,10 +76,15 @@ func (a *apiServer) create(name, uid string) {
 	}
 }
 
+// set changes something and tells all who watch of it.
 func (a *apiServer) set(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f()
+	a.version++
+	for _, p := range a.pods {
+		part(p, "metadata")["resourceVersion"] = strconv.Itoa(a.version)
+	}
 	for c := range a.watchers {
 		delete(a.watchers, c)
 		close(c)
@@ -130,11 +136,13 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch tells of the next change, whatever it is, and ends when its time is over.
+// watch tells of the next change after the version that was read, whatever it is,
+// and ends when its time is over.
 func (a *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	seconds, err := strconv.Atoi(q.Get("timeoutSeconds"))
-	if err != nil || seconds < 1 || len(q) != 4 || q.Get("watch") != "true" || q.Get("fieldSelector") != "metadata.name=tool-1" || q.Get("resourceVersion") != "241" ||
+	since, unread := strconv.Atoi(q.Get("resourceVersion"))
+	if err != nil || unread != nil || seconds < 1 || len(q) != 4 || q.Get("watch") != "true" || q.Get("fieldSelector") != "metadata.name=tool-1" ||
 		r.URL.EscapedPath() != "/api/v1/namespaces/agents/pods" || r.Method != http.MethodGet || r.Header.Get("Authorization") != "Bearer "+a.login {
 		a.t.Errorf("%s %s is no watch of a pod", r.Method, r.URL)
 	}
@@ -146,7 +154,11 @@ func (a *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 		kubetest.Answer(w, 403, kubetest.Status(403, "Forbidden", "pods is forbidden: cannot watch", "pods", ""))
 		answered = true
 	}
-	a.watchers[news] = true
+	if a.version > since { // between the reading and the watch
+		close(news)
+	} else {
+		a.watchers[news] = true
+	}
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()

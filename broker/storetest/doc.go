@@ -31,7 +31,10 @@
 //	                     one file for each part of the contract
 //	ledger_model.go      random walks against a model; ledger_model_ops.go its steps
 //	ledger_bench.go      BenchLedger
-//	notify.go            RunNotify: reading the record, messages, claims
+//	notify.go            RunNotify, and what its parts share
+//	notify_read.go       reading the record: where it begins, one reader of each part
+//	notify_keep.go       what becomes one message, what is kept of it, what is forgotten
+//	notify_take.go       claims of messages and what came of them
 //
 // What needs a real server finds it with package counterpart.
 package storetest

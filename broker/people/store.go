@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrNone is wrapped when there is no such session.
-var ErrNone = errors.New("there is no such session")
+// ErrNone is wrapped when there is no such session, or nothing is known of a person.
+var ErrNone = errors.New("nothing is known of it")
 
 // Reader looks sessions up.
 type Reader interface {

@@ -125,13 +125,7 @@ func dropDraft(ctx context.Context, sess *session, id, digest string) error {
 // Draft implements broker.PolicyDrafts.
 func (s *Store) Draft(ctx context.Context, id string) (policyset.Draft, error) {
 	found, err := s.drafts(ctx, " WHERE id = ?", id)
-	if err == nil && len(found) == 0 {
-		err = broker.ErrNotFound
-	}
-	if err != nil {
-		return policyset.Draft{}, fmt.Errorf("policy draft: %w", err)
-	}
-	return found[0], nil
+	return single(found, err, "policy draft", broker.ErrNotFound)
 }
 
 // Drafts implements broker.PolicyDrafts.

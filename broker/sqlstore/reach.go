@@ -69,13 +69,7 @@ func (s *Store) Wish(ctx context.Context, person string, w people.Wishes) error 
 // Reach implements people.ReachStore.
 func (s *Store) Reach(ctx context.Context, person string) (people.Reach, error) {
 	found, err := collect(ctx, s.engine.read(), "SELECT "+reachColumns+" FROM reach WHERE person = ?", []any{person}, scanReach)
-	switch {
-	case err != nil:
-		return people.Reach{}, fmt.Errorf("reach: %w", s.engine.explain(err))
-	case len(found) == 0:
-		return people.Reach{}, people.ErrNone
-	}
-	return found[0], nil
+	return single(found, s.engine.explain(err), "reach", people.ErrNone)
 }
 
 // Reachable implements people.ReachStore.

@@ -69,13 +69,7 @@ func newestRelease(ctx context.Context, q querier) (int64, error) {
 // Release implements broker.PolicyReleases.
 func (s *Store) Release(ctx context.Context, number int64) (policyset.Release, error) {
 	found, err := s.releases(ctx, releaseColumns, " WHERE number = ?", number)
-	if err == nil && len(found) == 0 {
-		err = broker.ErrNotFound
-	}
-	if err != nil {
-		return policyset.Release{}, fmt.Errorf("published policies: %w", err)
-	}
-	return found[0], nil
+	return single(found, err, "published policies", broker.ErrNotFound)
 }
 
 // Releases implements broker.PolicyReleases.

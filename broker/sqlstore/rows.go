@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // scan is Scan of a row.
@@ -24,6 +25,18 @@ func collect[T any](ctx context.Context, q querier, text string, args []any, one
 		out = append(out, v)
 	}
 	return out, rows.Err()
+}
+
+// single is the row that was looked up by its key; none is what it means that there is no such row.
+func single[T any](found []T, err error, what string, none error) (T, error) {
+	if err == nil && len(found) == 0 {
+		err = none
+	}
+	if err != nil {
+		var v T
+		return v, fmt.Errorf("%s: %w", what, err)
+	}
+	return found[0], nil
 }
 
 // exists reports whether a query has a row.

@@ -54,13 +54,7 @@ func (s *Store) AddSession(ctx context.Context, p people.Session) error {
 // Session implements people.Store.
 func (s *Store) Session(ctx context.Context, id string) (people.Session, error) {
 	found, err := collect(ctx, s.engine.read(), "SELECT "+sessionColumns+" FROM sessions WHERE id = ?", []any{id}, scanSession)
-	switch {
-	case err != nil:
-		return people.Session{}, fmt.Errorf("session: %w", s.engine.explain(err))
-	case len(found) == 0:
-		return people.Session{}, people.ErrNone
-	}
-	return found[0], nil
+	return single(found, s.engine.explain(err), "session", people.ErrNone)
 }
 
 // Sessions implements people.Store.

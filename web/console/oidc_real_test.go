@@ -1,15 +1,10 @@
 package console_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,45 +22,8 @@ type realOP struct{ Issuer, ID, Secret string }
 // startOP runs it for a console at base.
 func startOP(t *testing.T, base string, options ...string) realOP {
 	t.Helper()
-	dir := counterpart.Need(t, "EBB_TEST_NODE_OP")
-	program, err := os.ReadFile("../../.ci/console/op.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The program is ours, its packages are beside it.
-	f, err := os.CreateTemp(dir, "console-*.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Remove(f.Name()) })
-	if _, err := f.Write(program); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "node", append([]string{filepath.Clean(f.Name()), base + "/signin/oidc/callback"}, options...)...)
-	cmd.Stderr = io.Discard
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatal("the provider ended")
-	}
 	var o realOP
-	if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
-		t.Fatal(err)
-	}
+	counterpart.Talk(t, "EBB_TEST_NODE_OP", "../../.ci/console/op.mjs", append([]string{base + "/signin/oidc/callback"}, options...)...).Hear(&o)
 	return o
 }
 

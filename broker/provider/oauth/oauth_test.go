@@ -1,16 +1,13 @@
 package oauth_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -58,51 +55,15 @@ type op struct {
 
 func startOP(t *testing.T) op {
 	t.Helper()
-	dir := counterpart.Need(t, "EBB_TEST_NODE_OP")
-	program, err := os.ReadFile("testdata/op/op.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The program is ours, its packages are beside it.
-	path := filepath.Join(dir, "op-under-test.mjs")
-	if err := os.WriteFile(path, program, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "node", path)
-	cmd.Stderr = io.Discard
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	lines := bufio.NewScanner(out)
-	line := func(into any) {
-		t.Helper()
-		if !lines.Scan() {
-			t.Fatal("the authorization server ended")
-		}
-		if err := json.Unmarshal(lines.Bytes(), into); err != nil {
-			t.Fatal(err)
-		}
-	}
+	program := counterpart.Talk(t, "EBB_TEST_NODE_OP", "testdata/op/op.mjs")
 	var o op
-	line(&o)
+	program.Hear(&o)
 	o.next = func() string {
 		t.Helper()
-		if _, err := io.WriteString(in, "\n"); err != nil {
-			t.Fatal(err)
-		}
 		var r struct {
 			RefreshToken string `json:"refresh_token"`
 		}
-		line(&r)
+		program.Ask(&r)
 		return r.RefreshToken
 	}
 	return o

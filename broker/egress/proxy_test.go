@@ -57,6 +57,7 @@ func TestRefuses(t *testing.T) {
 	x, other := b.box(t), b.box(t)
 	p, theirs := x.placeholder(t, "stripe:charges:read"), other.placeholder(t, "stripe:charges:read")
 	c := x.client(t, false)
+	unknown := p[:len(p)-1] + map[bool]string{true: "1", false: "0"}[strings.HasSuffix(p, "0")]
 	for name, r := range map[string]struct {
 		method, url string
 		headers     []string
@@ -66,7 +67,7 @@ func TestRefuses(t *testing.T) {
 		"no placeholder":      {"GET", "/v1/x", nil, 401, "no_placeholder"},
 		"their own key":       {"GET", "/v1/x", []string{"Authorization", "Bearer sk_mine"}, 401, "no_placeholder"},
 		"another task's":      {"GET", "/v1/x", []string{"Authorization", "Bearer " + theirs}, 401, "no_credential"},
-		"unknown":             {"GET", "/v1/x", []string{"Authorization", "Bearer " + p[:len(p)-1] + "0"}, 401, "no_credential"},
+		"unknown":             {"GET", "/v1/x", []string{"Authorization", "Bearer " + unknown}, 401, "no_credential"},
 		"malformed":           {"GET", "/v1/x", []string{"Authorization", "Bearer " + egress.Prefix}, 401, "no_credential"},
 		"two":                 {"GET", "/v1/x", []string{"Authorization", "Bearer " + p, "X-Api-Key", theirs}, 403, "stray_placeholder"},
 		"in another header":   {"GET", "/v1/x", []string{"Authorization", "Bearer " + p, "X-Note", "see " + p}, 403, "stray_placeholder"},

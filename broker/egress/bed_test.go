@@ -62,8 +62,8 @@ func (l *lockedLog) String() string {
 	return l.b.String()
 }
 
-// newBed starts all; handle is the upstream.
-func newBed(t *testing.T, handle http.HandlerFunc) *bed {
+// newBed starts all; handle is the upstream, which is changed before it starts.
+func newBed(t *testing.T, handle http.HandlerFunc, change ...func(*httptest.Server)) *bed {
 	t.Helper()
 	b := &bed{log: &lockedLog{}}
 	b.upstream = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,6 +73,9 @@ func newBed(t *testing.T, handle http.HandlerFunc) *bed {
 		handle(w, r)
 	}))
 	b.upstream.EnableHTTP2 = true
+	for _, c := range change {
+		c(b.upstream)
+	}
 	b.upstream.StartTLS() // its certificate names example.com and *.example.com
 	t.Cleanup(b.upstream.Close)
 	at, err := netip.ParseAddrPort(b.upstream.Listener.Addr().String())

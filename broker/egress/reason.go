@@ -1,7 +1,13 @@
 package egress
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"slices"
 
 	"ebb/broker/exact"
 )
@@ -40,3 +46,28 @@ func (d *Denial) Error() string {
 func (d *Denial) Unwrap() error { return d.Cause }
 
 func deny(r exact.Reason, cause error) error { return &Denial{Reason: r, Cause: cause} }
+
+// unquoted is an error of an upstream that may go to the log. Those of parsers quote what
+// they cannot read, and an upstream that repeats what it got repeats a credential: of them
+// only the type is said.
+func unquoted(err error) error {
+	var denial *Denial
+	var network net.Error
+	var certificate *tls.CertificateVerificationError
+	plain := []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded, ErrOver, ErrBox}
+	if slices.Contains(plain, err) || errors.As(err, &denial) || errors.As(err, &network) || errors.As(err, &certificate) {
+		return err
+	}
+	return &unreadable{err}
+}
+
+// unreadable is the error of an answer that is not what it should be.
+type unreadable struct{ cause error }
+
+// Error implements error.
+func (u *unreadable) Error() string {
+	return fmt.Sprintf("the upstream's answer cannot be read (%T)", u.cause)
+}
+
+// Unwrap gives the cause.
+func (u *unreadable) Unwrap() error { return u.cause }

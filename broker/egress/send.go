@@ -56,15 +56,17 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.redactor, err = redactorOf(before, out); err != nil {
 		return nil, deny(Doubt, err)
 	}
-	return s.b.p.pool(use.Target, s.host).RoundTrip(out)
+	res, err := s.b.p.pool(use.Target, s.host).RoundTrip(out)
+	return res, unquoted(err)
 }
 
-// dropPlaceholder removes it from the query, the one place that Clean leaves.
+// dropPlaceholder removes it from the query, the one place that Clean leaves, however it
+// is escaped there.
 func dropPlaceholder(r *http.Request) {
-	if !strings.Contains(strings.ToLower(r.URL.RawQuery), Prefix) {
-		return
-	}
-	r.URL.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(r.URL.RawQuery, "&"), holds), "&")
+	r.URL.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(r.URL.RawQuery, "&"), func(parameter string) bool {
+		text, err := url.QueryUnescape(parameter)
+		return err != nil || holds(text)
+	}), "&")
 }
 
 // redactorOf looks for what an injector added: values of headers, in Basic its two
@@ -114,10 +116,8 @@ func (s *sending) answer(r *http.Response) error {
 	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
 		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))
 	}
-	for _, name := range []string{"Set-Cookie", "Alt-Svc", "Www-Authenticate-Info", "Proxy-Authenticate", "Authentication-Info", "Clear-Site-Data"} {
-		r.Header.Del(name)
-	}
 	s.clean(r.Header)
+	s.clean(r.Trailer) // of which the names are announced
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
@@ -137,8 +137,16 @@ func identity(codings []string) bool {
 	return !slices.ContainsFunc(codings, func(c string) bool { return c != "" && !strings.EqualFold(c, "identity") })
 }
 
-// clean marks secrets in the names and values of headers.
+// kept are headers that a box has no use for: they are of the session that the credential
+// has at the upstream, or lead round the proxy.
+var kept = []string{"Set-Cookie", "Alt-Svc", "Www-Authenticate-Info", "Proxy-Authenticate", "Authentication-Info", "Clear-Site-Data"}
+
+// clean removes the headers that are kept, and marks secrets in the names and values of
+// the others.
 func (s *sending) clean(h http.Header) {
+	for _, name := range kept {
+		delete(h, name)
+	}
 	for name, values := range h {
 		for i, v := range values {
 			text, n := s.redactor.Text(v)
@@ -165,5 +173,5 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	if err != nil {
 		b.s.clean(b.r.Trailer)
 	}
-	return n, err
+	return n, unquoted(err)
 }

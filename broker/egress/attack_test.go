@@ -1,0 +1,182 @@
+package egress_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"ebb/broker"
+)
+
+// An upstream that answers what is no HTTP, and repeats in it what it got, has that
+// neither in the log nor in what goes back: errors of net/http quote what they cannot read.
+func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{
+		"/v1/line":    "echo %s\r\n\r\n",
+		"/v1/status":  "HTTP/1.1 %s\r\n\r\n",
+		"/v1/header":  "HTTP/1.1 200 OK\r\n%s\r\n\r\n",
+		"/v1/length":  "HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n",
+		"/v1/coding":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n",
+		"/v1/chunk":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
+		"/v1/trailer": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n%s\r\n\r\n",
+	}
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = fmt.Fprintf(conn, answers[r.URL.Path], strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		_ = conn.Close()
+	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	x := b.box(t)
+	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, false)
+	for path := range answers {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+p)
+		res, err := c.Do(r)
+		if err != nil {
+			continue // cut
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if strings.Contains(fmt.Sprint(res.Status, res.Header, res.Trailer, string(body)), "canary") {
+			t.Errorf("%s: %v %q", path, res.Header, body)
+		}
+	}
+	if n := len(b.arrived()); n != len(answers) {
+		t.Errorf("%d of %d requests arrived", n, len(answers))
+	}
+}
+
+// A placeholder in a query is one however it is escaped: none goes to the upstream beside
+// the credential.
+func TestEscapedPlaceholdersStay(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x := b.box(t)
+	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, false)
+	escaped := "%65bb" + p[len("ebb"):]
+	for _, query := range []string{"api_key=" + p, "api_key=" + escaped, "api%5Fkey=" + escaped, "a=1&api_key=" + escaped + "&b=2"} {
+		res, body := send(t, c, "GET", "https://"+b.host+"/v1/x?"+query, "")
+		if res.StatusCode != 200 || strings.Contains(body, "placeholder") {
+			t.Errorf("%s: %s %q", query, res.Status, body)
+		}
+	}
+}
+
+// Trailers are headers that come late: those of a request stay here, and of those of an
+// answer what would not come back as a header.
+func TestTrailersAreNoWayRound(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var got []string
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		mu.Lock()
+		got = append(got, fmt.Sprint(r.Trailer, r.Header["Trailer"]))
+		mu.Unlock()
+		w.Header().Set("Trailer", "Set-Cookie, X-Last")
+		_, _ = io.WriteString(w, "hi")
+		w.Header().Set("Set-Cookie", "session=1")
+		w.Header().Set("X-Last", "1")
+		w.Header().Set(http.TrailerPrefix+"Alt-Svc", `h3=":443"`)
+	})
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
+	for _, h2 := range []bool{false, true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+b.host+"/v1/charges", io.MultiReader(strings.NewReader("amount=1")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+p)
+		r.Trailer = http.Header{"X-Api-Key": {"mine"}, "Cookie": {"mine=1"}}
+		res, err := x.client(t, h2).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		if all := fmt.Sprint(res.Header, res.Trailer); res.StatusCode != 200 || res.Trailer.Get("X-Last") != "1" || strings.Contains(all, "Set-Cookie") || strings.Contains(all, "Alt-Svc") {
+			t.Errorf("h2 %t: %s %s", h2, res.Status, all)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, g := range got {
+		if g != "map[] []" {
+			t.Errorf("arrived with trailers %s", g)
+		}
+	}
+}
+
+// Whatever races, a task whose end was acknowledged before a request was sent uses nothing:
+// the pool of connections, the record that is remembered and the cuts are of no help to it.
+func TestUseAgainstEnd(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	for round := range 6 {
+		x := b.box(t)
+		p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, round%2 == 0)
+		ask := func(path string) int {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)
+			if err != nil {
+				return 0
+			}
+			r.Header.Set("Authorization", "Bearer "+p)
+			res, err := c.Do(r)
+			if err != nil {
+				return 0
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+			return res.StatusCode
+		}
+		ended := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 200 {
+					path, over := "/v1/before", false
+					select {
+					case <-ended:
+						path, over = fmt.Sprintf("/v1/after/%d", round), true
+					default:
+					}
+					ask(path)
+					if over {
+						return
+					}
+				}
+			})
+		}
+		if ask("/v1/first") != http.StatusOK {
+			t.Fatal("the first request did not come through")
+		}
+		if _, err := b.Broker.CompleteTask(context.WithoutCancel(t.Context()), b.Principals["ci"], x.s.Task.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		close(ended)
+		if round > 2 {
+			b.proxy.End(x.s.Task.ID)
+		}
+		wg.Wait()
+		if _, err := b.Broker.Use(t.Context(), broker.Caller{TaskID: x.s.Task.ID}, strings.TrimPrefix(p, "ebb-placeholder.")); err == nil {
+			t.Error("a task that is complete uses a credential")
+		}
+	}
+	for _, r := range b.arrived() {
+		if strings.Contains(r.URL.Path, "after") {
+			t.Errorf("%s arrived after the end of its task", r.URL.Path)
+		}
+	}
+}

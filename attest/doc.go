@@ -10,7 +10,7 @@
 //	challenge.go Challenger: kinds whose evidence answers a challenge; nonce.go
 //	             Nonces: challenges that nobody keeps
 //	clientauth.go ClientAuth: kinds whose evidence authenticates OAuth clients
-//	config.go    Decode: what a kind reads of the configuration file
+//	config.go    Decode: what a kind reads of the configuration file; see options/
 //	watch.go     Watcher: kinds that see a sandbox die
 //	cost.go     Costly: what kinds ask before a judgement costs others something
 //	trace.go     Step: what was checked, for whoever asks why
@@ -18,7 +18,7 @@
 //
 // Each folder below is one kind: enroll, oidc, and so on. Package all lists
 // them; package attesttest is the suite that every kind passes. Packages jose,
-// dpop and fetch are not kinds but tools, kubetest is for tests.
+// dpop, fetch and options are not kinds but tools, kubetest is for tests.
 //
 // # What a kind must not do
 //

@@ -185,7 +185,7 @@ func (a *anyOf) UnmarshalJSON(b []byte) error {
 	}
 	var many []string
 	if jsonv2.Unmarshal(b, &many) != nil {
-		return errors.New("not a text or a list of texts")
+		return errors.New("it is neither a text nor a list of texts")
 	}
 	*a = many
 	return nil

@@ -40,7 +40,7 @@ func TestConfig(t *testing.T) {
 		{`{"require":["netns"],"runtime_socket":"docker.sock"}`, "absolute path"},
 		{`{"require":["netns"],"labels":["x"]}`, "labels need runtime_socket"},
 		{`{"require":["netns"],"allow_uid":true}`, "allow_uid"},
-		{`{"require":["netns"],"require":["uid"]}`, "duplicate"},
+		{`{"require":["netns"],"require":["uid"]}`, "it is there twice"},
 		{`["netns"]`, "configuration"},
 	} {
 		c, err := unixpeer.Decode([]byte(tc.text))

@@ -5,7 +5,7 @@
 //	             the optional capabilities Injector, Prober, Lister, Runner, Checker and
 //	             Certifier
 //	errors.go    what Mint and Check may say: unsupported, refused, busy
-//	options.go   the config part of a provider, and files that hold secrets
+//	secretfile.go  files that hold secrets
 //	http.go      a client for APIs: no redirect, in time, no half answers; certificate authorities
 //	bounded.go   answers that libraries read have an end
 //	effect.go    Describer: what a scope lets its holder do, and can it be undone

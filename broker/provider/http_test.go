@@ -68,20 +68,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestOptionsAreStrict(t *testing.T) {
-	var c struct {
-		A int `json:"a"`
-	}
-	if err := provider.Decode(map[string]any{"a": 1}, &c); err != nil || c.A != 1 {
-		t.Errorf("Decode = %v, %+v", err, c)
-	}
-	for _, bad := range []map[string]any{{"b": 1}, {"a": "x"}} {
-		if err := provider.Decode(bad, &c); err == nil {
-			t.Errorf("Decode(%v) is accepted", bad)
-		}
-	}
-}
-
 func TestReadSecret(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -117,12 +115,6 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 		if p.Name == "" || p.Kind == "" {
 			continue // Load has said so
 		}
-		var options map[string]any
-		if len(p.Config) > 0 {
-			if err := json.Unmarshal(p.Config, &options); err != nil {
-				return nil, fmt.Errorf("config of provider %s: %w", p.Name, err)
-			}
-		}
 		env := providers.Env{Name: p.Name, Issuer: issuer, Keys: ring, Logger: s.Log, Now: s.Now}
 		if secrets != nil {
 			env.Safe = secrets
@@ -130,7 +122,7 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 		if journal != nil {
 			env.Dir, env.Ended = sshDir(s.Config, p.Name), endedOf(journal, p.Name)
 		}
-		driver, err := providers.New(p.Kind, env, options)
+		driver, err := providers.New(p.Kind, env, p.Config)
 		if err != nil {
 			ps = append(ps, config.Problem{Key: "providers, " + p.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(providers.Kinds(), ", ")})
 			continue

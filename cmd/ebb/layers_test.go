@@ -20,7 +20,7 @@ import (
 // imports lower lines only. A name that ends in /* stands for the sub-folders
 // that no other line names. Change a line only in a commit that says why.
 var layers = [][]string{
-	{"ebb/attest/fetch", "ebb/broker/brokertest/counterpart", "ebb/broker/agenttext/agenttexttest"},
+	{"ebb/attest/fetch", "ebb/attest/options", "ebb/broker/brokertest/counterpart", "ebb/broker/agenttext/agenttexttest"},
 	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/broker/egress/redact", "ebb/broker/exact", "ebb/broker/people", "ebb/broker/redisstore/redistest", "ebb/scopes", "ebb/migrations"},
 	{"ebb/attest/dpop", "ebb/attest"},
 	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},

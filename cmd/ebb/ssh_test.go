@@ -89,7 +89,7 @@ func TestSSHConfigurationIsOnlyChecked(t *testing.T) {
 		{Name: "worse", Kind: "ssh", Config: []byte(`{}`)},
 	}}
 	ps, err := kindProblems(c)
-	if err != nil || len(ps) != 2 || !strings.Contains(ps[0].Wrong, `unknown field "login"`) || !strings.Contains(ps[1].Wrong, "krl.refresh is missing") {
+	if err != nil || len(ps) != 2 || !strings.Contains(ps[0].Wrong, "groups.web.login: there is no such key") || !strings.Contains(ps[1].Wrong, "krl.refresh is missing") {
 		t.Errorf("%v %v", ps, err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {

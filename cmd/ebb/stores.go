@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ebb/attest/options"
 	"ebb/broker"
 	"ebb/broker/memstore"
 	"ebb/broker/redisstore"
@@ -120,9 +120,7 @@ func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.
 			Kind   string          `json:"kind"`
 			Config json.RawMessage `json:"config"`
 		}
-		d := json.NewDecoder(bytes.NewReader(c.Sealing.Previous))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&p); err != nil {
+		if err := options.Decode(c.Sealing.Previous, &p); err != nil {
 			return nil, fail("sealing.previous: "+err.Error(), "write it as {kind: file, config: {...}}")
 		}
 		from, err := n.wrapper(c, p.Kind, p.Config)
@@ -140,16 +138,13 @@ func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.
 
 // wrapper makes the wrapping key of a kind.
 func (n *node) wrapper(c config.Config, kind string, raw json.RawMessage) (seal.Wrapper, error) {
-	options := map[string]any{}
-	switch {
-	case len(raw) > 0:
-		if err := json.Unmarshal(raw, &options); err != nil {
-			return nil, fail("sealing.config: "+err.Error(), "write it as a mapping")
+	if len(raw) == 0 && kind == sealingFileKind {
+		var err error
+		if raw, err = json.Marshal(map[string]string{"path": filepath.Join(c.DataDir, sealingFile)}); err != nil {
+			return nil, err
 		}
-	case kind == sealingFileKind:
-		options["path"] = filepath.Join(c.DataDir, sealingFile)
 	}
-	w, err := wrappers.New(kind, options, cmp.Or(c.Instance, broker.InstanceOf(n.url)))
+	w, err := wrappers.New(kind, raw, cmp.Or(c.Instance, broker.InstanceOf(n.url)))
 	if err != nil {
 		return nil, fail(err.Error(), "put the key back, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
 	}

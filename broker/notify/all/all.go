@@ -1,13 +1,12 @@
 package all
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"ebb/attest/options"
 	"ebb/broker/notify"
 	"ebb/broker/notify/email"
 	"ebb/broker/notify/slack"
@@ -41,13 +40,11 @@ var kinds = map[string]func(json.RawMessage, Look) (Made, error){
 
 // kind decodes the options of a kind strictly: a misspelt restriction must not be ignored.
 func kind[O any](make func(O, Look) (Made, error)) func(json.RawMessage, Look) (Made, error) {
-	return func(options json.RawMessage, look Look) (Made, error) {
+	return func(config json.RawMessage, look Look) (Made, error) {
 		var o O
-		if len(options) > 0 {
-			d := json.NewDecoder(bytes.NewReader(options))
-			d.DisallowUnknownFields()
-			if err := d.Decode(&o); err != nil {
-				return Made{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		if len(config) > 0 {
+			if err := options.Decode(config, &o); err != nil {
+				return Made{}, err
 			}
 		}
 		m, err := make(o, look)
@@ -69,10 +66,10 @@ func Kinds() []string {
 }
 
 // New makes a channel of a kind. Nothing is connected to.
-func New(kind string, options json.RawMessage, look Look) (Made, error) {
+func New(kind string, config json.RawMessage, look Look) (Made, error) {
 	make, known := kinds[kind]
 	if !known {
 		return Made{}, fmt.Errorf("unknown kind of channel %q: known are %s", kind, strings.Join(Kinds(), ", "))
 	}
-	return make(options, look)
+	return make(config, look)
 }

@@ -1,12 +1,14 @@
 package all
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"ebb/attest/options"
 	"ebb/broker/provider"
 	"ebb/broker/provider/aws"
 	"ebb/broker/provider/gcp"
@@ -35,9 +37,8 @@ type Env struct {
 	Ended ssh.Ended
 }
 
-// kinds maps the word in the configuration to its constructor. options is the
-// kind's own part of the configuration, decoded but not yet understood.
-var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
+// kinds maps the word in the configuration to its constructor.
+var kinds = map[string]func(Env, json.RawMessage) (provider.Driver, error){
 	"aws": kind(func(e Env, c aws.Config) (provider.Driver, error) {
 		c.Name, c.Now, c.Logger = e.Name, e.Now, e.Logger
 		return aws.New(c)
@@ -61,11 +62,13 @@ var kinds = map[string]func(Env, map[string]any) (provider.Driver, error){
 }
 
 // kind decodes the options of a kind strictly and makes its driver.
-func kind[C any](make func(Env, C) (provider.Driver, error)) func(Env, map[string]any) (provider.Driver, error) {
-	return func(e Env, options map[string]any) (provider.Driver, error) {
+func kind[C any](make func(Env, C) (provider.Driver, error)) func(Env, json.RawMessage) (provider.Driver, error) {
+	return func(e Env, config json.RawMessage) (provider.Driver, error) {
 		var c C
-		if err := provider.Decode(options, &c); err != nil {
-			return nil, err
+		if len(config) > 0 {
+			if err := options.Decode(config, &c); err != nil {
+				return nil, err
+			}
 		}
 		return make(e, c)
 	}
@@ -81,8 +84,8 @@ func Kinds() []string {
 	return out
 }
 
-// New makes a driver of a kind.
-func New(kind string, e Env, options map[string]any) (provider.Driver, error) {
+// New makes a driver of a kind from its own part of the configuration.
+func New(kind string, e Env, config json.RawMessage) (provider.Driver, error) {
 	make, known := kinds[kind]
 	if !known {
 		return nil, fmt.Errorf("unknown provider kind %q: known are %s", kind, strings.Join(Kinds(), ", "))
@@ -93,5 +96,5 @@ func New(kind string, e Env, options map[string]any) (provider.Driver, error) {
 	if e.Logger == nil {
 		e.Logger = slog.New(slog.DiscardHandler)
 	}
-	return make(e, options)
+	return make(e, config)
 }

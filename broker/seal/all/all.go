@@ -1,12 +1,13 @@
 package all
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"ebb/broker/provider"
+	"ebb/attest/options"
 	"ebb/broker/seal"
 	"ebb/broker/seal/file"
 	"ebb/broker/seal/kms"
@@ -14,7 +15,7 @@ import (
 )
 
 // kinds maps the word in the configuration to its constructor.
-var kinds = map[string]func(options map[string]any, instance string) (seal.Wrapper, error){
+var kinds = map[string]func(config json.RawMessage, instance string) (seal.Wrapper, error){
 	"file": kind(func(c file.Config, _ string) (seal.Wrapper, error) { return file.New(c) }),
 	"kms": kind(func(c kms.Config, instance string) (seal.Wrapper, error) {
 		c.Instance = instance
@@ -24,11 +25,13 @@ var kinds = map[string]func(options map[string]any, instance string) (seal.Wrapp
 }
 
 // kind decodes the options of a kind strictly and makes its wrapper.
-func kind[C any](make func(C, string) (seal.Wrapper, error)) func(map[string]any, string) (seal.Wrapper, error) {
-	return func(options map[string]any, instance string) (seal.Wrapper, error) {
+func kind[C any](make func(C, string) (seal.Wrapper, error)) func(json.RawMessage, string) (seal.Wrapper, error) {
+	return func(config json.RawMessage, instance string) (seal.Wrapper, error) {
 		var c C
-		if err := provider.Decode(options, &c); err != nil {
-			return nil, err
+		if len(config) > 0 {
+			if err := options.Decode(config, &c); err != nil {
+				return nil, err
+			}
 		}
 		return make(c, instance)
 	}
@@ -38,10 +41,10 @@ func kind[C any](make func(C, string) (seal.Wrapper, error)) func(map[string]any
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // New makes a wrapper of a kind for the installation that instance names.
-func New(kind string, options map[string]any, instance string) (seal.Wrapper, error) {
+func New(kind string, config json.RawMessage, instance string) (seal.Wrapper, error) {
 	make, known := kinds[kind]
 	if !known {
 		return nil, fmt.Errorf("unknown kind %q of sealing key: known are %s", kind, strings.Join(Kinds(), ", "))
 	}
-	return make(options, instance)
+	return make(config, instance)
 }

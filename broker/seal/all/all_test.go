@@ -1,6 +1,7 @@
 package all
 
 import (
+	"encoding/json"
 	"os"
 	"slices"
 	"testing"
@@ -25,7 +26,7 @@ func TestUnknownKindIsRefused(t *testing.T) {
 			t.Errorf("kind %q is accepted", k)
 		}
 	}
-	if _, err := New("file", map[string]any{"pth": "x"}, ""); err == nil {
+	if _, err := New("file", json.RawMessage(`{"pth": "x"}`), ""); err == nil {
 		t.Error("an unknown option is accepted")
 	}
 }

@@ -1,33 +1,11 @@
 package provider
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 )
-
-// Decode fills into, a pointer to a struct with json tags, from the config part of
-// a provider. An unknown member is an error: a misspelt restriction must not be
-// ignored.
-func Decode(options map[string]any, into any) error {
-	if len(options) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(options)
-	if err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
-}
 
 // maxSecretFile is far above any key or token that fits into a header.
 const maxSecretFile = 64 << 10

@@ -1,0 +1,8 @@
+// Package options reads the part of the configuration file that belongs to one kind: of
+// attestor, provider, sealing key or channel.
+//
+//	options.go  Decode
+//	explain.go  what is wrong, in the words of the rest of the file
+//
+// It is pure. docs/decisions/0042-options-are-read-in-one-way.md says why it is strict.
+package options

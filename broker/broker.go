@@ -109,6 +109,7 @@ type Broker struct {
 	sequels   *sequels
 	insights  insightsCache
 	leases    leaseTallies
+	marks     marks
 	replays   replays
 	behind    atomic.Bool // something is owed to a provider that is not configured any more
 	countMu   sync.Mutex

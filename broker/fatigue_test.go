@@ -206,11 +206,11 @@ func TestAskingTooOftenIsOneCard(t *testing.T) {
 	if c := cards[0]; !c.Paused() || !c.May || c.Waiting != 3 || c.Asked != 11 || c.Cause != broker.CauseAsks {
 		t.Errorf("%+v", c)
 	}
-	if rs, n, err := e.Broker.Waiting(t.Context(), ann, true, broker.WaitFilter{}); err != nil || len(rs) != 0 || len(n) != 0 {
-		t.Errorf("beside the card there are %d (%v) rows: %v", len(rs), n, err)
+	if p, err := e.Broker.Waiting(t.Context(), ann, true, broker.WaitFilter{}); err != nil || len(p.Requests) != 0 || len(p.Counts) != 0 {
+		t.Errorf("beside the card there are %d (%v) rows: %v", len(p.Requests), p.Counts, err)
 	}
-	if rs, _, _ := e.Broker.Waiting(t.Context(), ann, true, broker.WaitFilter{TaskID: s.Task.ID}); len(rs) != 3 {
-		t.Errorf("of the task there are %d", len(rs))
+	if p, err := e.Broker.Waiting(t.Context(), ann, true, broker.WaitFilter{TaskID: s.Task.ID}); err != nil || len(p.Requests) != 3 {
+		t.Errorf("of the task there are %d, %v", len(p.Requests), err)
 	}
 	if ms, err := e.Broker.Marks(t.Context()); err != nil || len(ms) != 0 {
 		t.Errorf("people are told of %d (%v)", len(ms), err)
@@ -303,9 +303,8 @@ func TestOtherWordsAreTheSameRequest(t *testing.T) {
 		}
 		left -= 60
 	}
-	rs, n, err := e.Broker.Waiting(t.Context(), e.Principals[brokertest.Approver], true, broker.WaitFilter{})
-	if err != nil || len(rs) != 0 || len(n) != 0 {
-		t.Errorf("%d rows (%v)", len(rs), err)
+	if p, err := e.Broker.Waiting(t.Context(), e.Principals[brokertest.Approver], true, broker.WaitFilter{}); err != nil || len(p.Requests) != 0 || len(p.Counts) != 0 {
+		t.Errorf("%d rows (%v)", len(p.Requests), err)
 	}
 }
 
@@ -324,8 +323,8 @@ func TestCoveredReachesNoQueue(t *testing.T) {
 	if _, err := s.AskDeferred(t, "orders:eu/2:write"); err != nil {
 		t.Fatal(err)
 	}
-	if rs, _, err := e.Broker.Waiting(t.Context(), e.Principals[brokertest.Auditor], false, broker.WaitFilter{}); err != nil || len(rs) != 0 {
-		t.Errorf("%d wait (%v)", len(rs), err)
+	if p, err := e.Broker.Waiting(t.Context(), e.Principals[brokertest.Auditor], false, broker.WaitFilter{}); err != nil || len(p.Requests) != 0 {
+		t.Errorf("%d wait (%v)", len(p.Requests), err)
 	}
 	var covered []string
 	for en, err := range e.Config.Journal.Entries(t.Context(), broker.EntryFilter{Kind: audit.LeaseIssued, TaskID: s.Task.ID}) {

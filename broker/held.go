@@ -9,8 +9,9 @@ import (
 
 // Bounds of what is looked at for the cards of one queue.
 const (
-	maxHeld        = 100 // tasks
-	maxHeldEntries = 500
+	maxHeld         = 25 // tasks; of others that are paused, what waits is among the rows
+	maxHeldRequests = 50 // of each, the newest
+	maxHeldEntries  = 500
 )
 
 // Held is a task that asks more than people are shown, as one card.
@@ -100,21 +101,21 @@ func (b *Broker) heldBack(ctx context.Context) (map[string]int, error) {
 
 func (b *Broker) heldFor(ctx context.Context, who Principal, t Task, back int) (h Held, sees bool, err error) {
 	now := b.now()
-	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{Tree: t.ID, Sight: sightOf(who), Page: Page{Desc: true, Limit: 100}})
+	ms, err := b.cfg.Desk.Marks(ctx, RequestFilter{Tree: t.ID, Sight: sightOf(who), Page: Page{Desc: true, Limit: maxHeldRequests}})
 	if err != nil {
 		return h, false, unavailable(err)
 	}
 	h = Held{Task: t, Asked: back}
-	for _, r := range rs {
-		if r.CreatedAt.After(now.Add(-asksPer)) {
+	for _, m := range ms {
+		if m.CreatedAt.After(now.Add(-asksPer)) {
 			h.Asked++
 		}
-		if r.State == RequestPending && r.ExpiresAt.After(now) {
+		if m.State == RequestPending && m.ExpiresAt.After(now) {
 			h.Waiting++
 		}
-		h.May = h.May || MayDecide(who, r) == nil
+		h.May = h.May || m.For(who)
 	}
-	return h, len(rs) > 0 || sightOf(who) == nil || t.Runner == who.ID, nil
+	return h, len(ms) > 0 || sightOf(who) == nil || t.Runner == who.ID, nil
 }
 
 // DenyAll denies every request of a task, and of what was delegated below it, that waits
@@ -155,8 +156,8 @@ func (b *Broker) sayIn(ctx context.Context, who Principal, taskID string) bool {
 	if !who.Has(RoleApprover) || !validID(taskPrefix, taskID) {
 		return false
 	}
-	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{Tree: taskID, Sight: &Sight{Groups: who.Groups}, Page: Page{Desc: true, Limit: 100}})
-	return err == nil && slices.ContainsFunc(rs, func(r Request) bool { return MayDecide(who, r) == nil })
+	ms, err := b.cfg.Desk.Marks(ctx, RequestFilter{Tree: taskID, Sight: &Sight{Groups: who.Groups}, Page: Page{Desc: true, Limit: 100}})
+	return err == nil && slices.ContainsFunc(ms, func(m Mark) bool { return m.For(who) })
 }
 
 // owns reports whether a task is of this person, by any of their names.

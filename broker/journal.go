@@ -133,11 +133,15 @@ type Ballot struct {
 
 // Queue is what waits for people, in the order in which they should look at it.
 type Queue interface {
-	Waiting(ctx context.Context, f WaitFilter) ([]Request, error)
-	// CountWaiting counts what Waiting would return without After and Limit, by Rank: the
-	// worst first, WaitingCap of them at most.
+	// Waiting looks at the next requests that wait, and says where those are that f
+	// looks for.
+	Waiting(ctx context.Context, f WaitFilter) (WaitSlice, error)
+	// CountWaiting counts what waits, by Rank: the worst first, WaitingCap of them at most.
+	// After, Limit and what is looked for in the rows do not narrow it.
 	CountWaiting(ctx context.Context, f WaitFilter) (map[int]int, error)
-	// Marks returns of up to n (1..1000) requests that wait at this time, newest
-	// first, no more than who may see them; without is that of a WaitFilter.
-	Marks(ctx context.Context, now time.Time, without []string, n int) ([]Mark, error)
+	// NewestWaiting returns the ids of up to n (1..1000) requests that wait at this time,
+	// newest first; without is that of a WaitFilter.
+	NewestWaiting(ctx context.Context, now time.Time, without []string, n int) ([]string, error)
+	// Marks is Requests without what takes long to read.
+	Marks(ctx context.Context, f RequestFilter) ([]Mark, error)
 }

@@ -97,16 +97,25 @@ type Sight struct {
 // WaitFilter selects pending requests whose time is not over, in the order of the queue: the
 // highest Rank first, then those that end first, then by id.
 type WaitFilter struct {
-	Now      time.Time // required
-	Sight    *Sight    // only what this principal may see; nil = all
-	NotOf    []string  // not of tasks that one of these names owns or runs, whatever the letter case
-	Rank     int       // 0 = any
+	Now     time.Time // required
+	Sight   *Sight    // only what this principal may see; nil = all
+	NotOf   []string  // not of tasks that one of these names owns or runs, whatever the letter case
+	Rank    int       // 0 = any
+	TaskID  string
+	Without []string // not of these tasks and those delegated below them, which a runner opened; at most 100
+	After   Place    // exclusive; zero = from the start
+	Limit   int      // how many to look at: 1..1000, 0 = 50
+
+	// Looked for in the rows.
 	Provider string
-	TaskID   string
-	Without  []string // not of these tasks and those delegated below them, which a runner opened; at most 100
-	Text     string   // the scope or the owner holds it
-	After    Place    // exclusive; zero = from the start
-	Limit    int      // 1..1000, 0 = 50
+	Text     string // the scope or the owner holds it
+}
+
+// WaitSlice is what Waiting found.
+type WaitSlice struct {
+	Places []Place
+	Looked int   // at how many it looked
+	Stop   Place // where it stopped, so that there may be others; zero = it came to the end
 }
 
 // WaitingCap is how many of what waits are counted: who has that much before them needs

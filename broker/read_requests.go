@@ -38,70 +38,142 @@ func ReadsWords(who Principal, r Request) bool {
 	return who.Has(RoleAuditor, RoleOperator) || who.Has(RoleApprover) && meet(r.Groups, who.Groups) || who.Has(RoleRunner) && r.Runner == who.ID
 }
 
-// Waiting is what waits for people, of what who may see, and how much of it there is by
-// Rank. The members Now and Sight of f are set here. mine: only what who has a say in.
-func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFilter) ([]Request, map[int]int, error) {
+// waitingLook is how many requests that wait are looked at for what no index finds.
+const waitingLook = 1000
+
+// WaitPage is a page of what waits for people.
+type WaitPage struct {
+	Requests []Request
+	Counts   map[int]int // by Rank: of all that waits, or with Looked of what was found
+	Looked   int         // with something to look for: at how many that wait
+	Short    bool        // and others wait after them
+	Next     Place       // where the next page goes on; zero = there is none
+}
+
+// Waiting is what waits for people, of what who may see, and how much of it there is. The
+// members Now and Sight of f are set here. mine: only what who has a say in. What no index
+// finds is looked for among a bounded number: a text, a provider, what a limited approver
+// may decide.
+func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFilter) (out WaitPage, err error) {
 	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	f.Now, f.Sight = b.now(), sightOf(who)
 	if mine {
 		f.NotOf, f.Sight = who.names(), &Sight{Groups: who.Groups}
 		if !who.Has(RoleApprover) {
-			return nil, nil, nil
+			return out, nil
 		}
 	}
 	if f.TaskID == "" {
-		var err error
 		if f.Without, err = b.heldRoots(ctx); err != nil {
-			return nil, nil, err
+			return out, err
 		}
 	}
-	if mine && who.Limited() {
-		return b.waitingWithin(ctx, who, f)
-	}
-	rs, err := b.cfg.Desk.Waiting(ctx, f)
-	if err != nil {
-		return nil, nil, unavailable(err)
-	}
-	n, err := b.cfg.Desk.CountWaiting(ctx, f)
-	if err != nil {
-		return nil, nil, unavailable(err)
-	}
-	return b.asSeenBy(who, rs), n, nil
-}
-
-// waitingLook is how many requests that wait for the groups of a limited approver are
-// looked through for those within the limits, which no index finds.
-const waitingLook = 10_000
-
-// waitingWithin is Waiting of one who may decide some scopes only.
-func (b *Broker) waitingWithin(ctx context.Context, who Principal, f WaitFilter) (out []Request, n map[int]int, err error) {
-	after, limit := f.After, f.Limit
+	limit := f.Limit
 	if limit == 0 {
 		limit = 50
 	}
-	n, f.After, f.Limit = map[int]int{}, Place{}, 1000
-	for range waitingLook / f.Limit {
-		rs, err := b.cfg.Desk.Waiting(ctx, f)
-		if err != nil {
-			return nil, nil, unavailable(err)
-		}
-		for _, r := range rs {
-			if MayDecide(who, r) != nil {
-				continue
-			}
-			n[r.Rank]++
-			if len(out) < limit && (after.ID == "" || r.Place().after(after)) {
-				out = append(out, r)
-			}
-		}
-		if len(rs) < f.Limit {
-			break
-		}
-		f.After = rs[len(rs)-1].Place()
+	var places []Place
+	if limited := mine && who.Limited(); limited || f.Text != "" || f.Provider != "" {
+		places, err = b.lookFor(ctx, who, limited, f, &out)
+	} else {
+		f.Limit = limit + 1
+		places, err = b.inOrder(ctx, f, &out)
 	}
-	return b.asSeenBy(who, out), n, nil
+	if err != nil {
+		return out, err
+	}
+	if len(places) > limit {
+		places = places[:limit]
+		out.Next = places[limit-1]
+	}
+	out.Requests, err = b.atPlaces(ctx, who, places)
+	return out, err
+}
+
+// inOrder is what waits, as an index has it. Who has nothing waiting among much that waits
+// for others is asked for it once, and not for the page as well.
+func (b *Broker) inOrder(ctx context.Context, f WaitFilter, out *WaitPage) (_ []Place, err error) {
+	if out.Counts, err = b.cfg.Desk.CountWaiting(ctx, f); err != nil {
+		return nil, unavailable(err)
+	}
+	if len(out.Counts) == 0 {
+		return nil, nil
+	}
+	found, err := b.cfg.Desk.Waiting(ctx, f)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return found.Places, nil
+}
+
+// lookFor looks at what waits, for what no index finds: at the first, as long as the page
+// is of those, so that each page counts the same.
+func (b *Broker) lookFor(ctx context.Context, who Principal, limited bool, f WaitFilter, out *WaitPage) ([]Place, error) {
+	after := f.After
+	f.After, f.Limit = Place{}, waitingLook
+	found, err := b.cfg.Desk.Waiting(ctx, f)
+	if err == nil && after.ID != "" && found.Stop.ID != "" && !found.Stop.after(after) {
+		f.After = after
+		found, err = b.cfg.Desk.Waiting(ctx, f)
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	places := found.Places
+	if limited {
+		if places, err = b.within(ctx, who, places); err != nil {
+			return nil, err
+		}
+	}
+	out.Looked, out.Short, out.Next, out.Counts = found.Looked, found.Stop.ID != "", found.Stop, map[int]int{}
+	for _, p := range places {
+		out.Counts[p.Rank]++
+	}
+	return slices.DeleteFunc(places, func(p Place) bool { return after.ID != "" && !p.after(after) }), nil
+}
+
+// within leaves those that a limited approver has a say in.
+func (b *Broker) within(ctx context.Context, who Principal, places []Place) ([]Place, error) {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	ms, err := b.cfg.Desk.Marks(ctx, RequestFilter{IDs: placeIDs(places), Page: Page{Limit: len(places)}})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	may := make(map[string]bool, len(ms))
+	for _, m := range ms {
+		may[m.ID] = m.For(who)
+	}
+	return slices.DeleteFunc(places, func(p Place) bool { return !may[p.ID] }), nil
+}
+
+// atPlaces reads the requests at these places, but for those that were answered meanwhile.
+func (b *Broker) atPlaces(ctx context.Context, who Principal, places []Place) ([]Request, error) {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	ids := placeIDs(places)
+	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{IDs: ids, State: RequestPending, Page: Page{Limit: len(ids)}})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	slices.SortFunc(rs, func(a, b Request) int { return at[a.ID] - at[b.ID] })
+	return b.asSeenBy(who, rs), nil
+}
+
+func placeIDs(places []Place) []string {
+	out := make([]string, 0, len(places))
+	for _, p := range places {
+		out = append(out, p.ID)
+	}
+	return out
 }
 
 // sightOf is what of requests a person may see; nil = all.

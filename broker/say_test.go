@@ -114,9 +114,9 @@ func TestLimitedApprover(t *testing.T) {
 	}
 	// What is theirs waits for them, and nothing else; the rest they may look at.
 	for who, want := range map[*broker.Principal]int{&one: 1, &bounded: 2} {
-		rs, counts, err := x.Broker.Waiting(ctx, *who, true, broker.WaitFilter{})
+		rs, err := x.Broker.Waiting(ctx, *who, true, broker.WaitFilter{})
 		n, marks := 0, 0
-		for _, k := range counts {
+		for _, k := range rs.Counts {
 			n += k
 		}
 		ms, merr := x.Broker.Marks(ctx)
@@ -125,9 +125,9 @@ func TestLimitedApprover(t *testing.T) {
 				marks++
 			}
 		}
-		all, _, aerr := x.Broker.Waiting(ctx, *who, false, broker.WaitFilter{})
-		if err != nil || merr != nil || aerr != nil || len(rs) != want || n != want || marks != want || len(all) != 3 {
-			t.Errorf("%s: %d rows, %d counted, %d marks, %d in all, want %d; %v", who.ID, len(rs), n, marks, len(all), want, err)
+		all, aerr := x.Broker.Waiting(ctx, *who, false, broker.WaitFilter{})
+		if err != nil || merr != nil || aerr != nil || len(rs.Requests) != want || n != want || marks != want || len(all.Requests) != 3 {
+			t.Errorf("%s: %d rows, %d counted, %d marks, %d in all, want %d; %v", who.ID, len(rs.Requests), n, marks, len(all.Requests), want, err)
 		}
 	}
 	out, err := x.Broker.Decide(ctx, one, mine.ID, broker.Verdict{Approve: true, Digest: mine.Digest})
@@ -198,24 +198,24 @@ func TestWaitingWithin(t *testing.T) {
 	seen := map[string]bool{}
 	f := broker.WaitFilter{Limit: 4}
 	for range 10 {
-		rs, counts, err := x.Broker.Waiting(t.Context(), x.Principals["bounded"], true, f)
+		page, err := x.Broker.Waiting(t.Context(), x.Principals["bounded"], true, f)
 		n := 0
-		for _, k := range counts {
+		for _, k := range page.Counts {
 			n += k
 		}
 		if err != nil || n != want {
 			t.Fatal(n, err)
 		}
-		for _, r := range rs {
+		for _, r := range page.Requests {
 			if seen[r.ID] {
 				t.Errorf("%s twice", r.ID)
 			}
 			seen[r.ID] = true
 		}
-		if len(rs) < f.Limit {
+		if page.Next.ID == "" {
 			break
 		}
-		f.After = rs[len(rs)-1].Place()
+		f.After = page.Next
 	}
 	if len(seen) != want {
 		t.Errorf("%d of %d", len(seen), want)

@@ -167,9 +167,9 @@ func TestWaiting(t *testing.T) {
 		"owner of one": {brokertest.Approver, true, 1}, "all she sees": {brokertest.Approver, false, 2}, "another approver": {brokertest.Second, true, 2},
 		"auditor": {brokertest.Auditor, false, 2}, "auditor decides nothing": {brokertest.Auditor, true, 0}, "runner": {brokertest.Runner, false, 2}, "another runner": {brokertest.Runner2, false, 0},
 	} {
-		rs, counts, err := x.Broker.Waiting(t.Context(), x.Principals[c.who], c.mine, broker.WaitFilter{})
-		n := 0
-		for _, k := range counts {
+		page, err := x.Broker.Waiting(t.Context(), x.Principals[c.who], c.mine, broker.WaitFilter{})
+		rs, n := page.Requests, 0
+		for _, k := range page.Counts {
 			n += k
 		}
 		if err != nil || len(rs) != c.want || n != c.want {
@@ -181,7 +181,7 @@ func TestWaiting(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := x.Broker.Waiting(t.Context(), x.Principals[brokertest.Server], false, broker.WaitFilter{}); broker.AsError(err).Kind != broker.Forbidden {
+	if _, err := x.Broker.Waiting(t.Context(), x.Principals[brokertest.Server], false, broker.WaitFilter{}); broker.AsError(err).Kind != broker.Forbidden {
 		t.Error(err)
 	}
 	if err := broker.MayDecide(x.Principals[brokertest.Approver], own); broker.AsError(err).Kind != broker.Forbidden {

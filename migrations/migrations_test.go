@@ -41,6 +41,7 @@ var released = []string{
 	"0016_vote_names.sql 4dbd14547e10faec0173d6414a575d6cffc8a97a9976a3c77e382902f2f9d11c",
 	"0017_policies.sql f18d8fd499277e271ca495331b3f65f211ec914ee94f6853fdcbf0d1aae5e0a5",
 	"0018_notifications.sql a7d65bb22a66a04366df3a9ddc50cbb3e0af4ba1e9833391c498951482dedfe5",
+	"0019_newest.sql da705a653478137361cc8dcc2ab40a05031e82ddb58747b74d7908e19b2ce895",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

@@ -79,20 +79,29 @@ func (s *Store) EntriesPlans(ctx context.Context, q broker.EntryQuery) (window, 
 	return window, page, errors.Join(err1, err2)
 }
 
-// WaitingPlans are those of a page of the queue, of its count, and of Marks.
-func (s *Store) WaitingPlans(ctx context.Context, f broker.WaitFilter) (page, count, marks string, err error) {
-	tail, args, err1 := waitingPage(f)
+// WaitingPlans are those of a page of the queue, of its count, and of the newest that wait.
+func (s *Store) WaitingPlans(ctx context.Context, f broker.WaitFilter) (page, count, newest string, err error) {
+	text, args, err1 := waitingText(f)
 	w, err2 := waiting(f)
 	if err := errors.Join(err1, err2); err != nil {
 		return "", "", "", err
 	}
-	page, err1 = s.Plan(ctx, "SELECT "+requestColumns+" FROM requests"+tail, args...)
+	page, err1 = s.Plan(ctx, text, args...)
 	count, err2 = s.Plan(ctx, countText(w), w.args...)
-	text, args, err3 := marksText(f.Now, f.Without, broker.MaxMarks)
+	text, args, err3 := newestText(f.Now, f.Without, broker.MaxMarks)
 	if err3 == nil {
-		marks, err3 = s.Plan(ctx, text, args...)
+		newest, err3 = s.Plan(ctx, text, args...)
 	}
-	return page, count, marks, errors.Join(err1, err2, err3)
+	return page, count, newest, errors.Join(err1, err2, err3)
+}
+
+// MarksPlan is that of Marks.
+func (s *Store) MarksPlan(ctx context.Context, f broker.RequestFilter) (string, error) {
+	text, args, err := marksText(f)
+	if err != nil {
+		return "", err
+	}
+	return s.Plan(ctx, text, args...)
 }
 
 // TasksPlan is that of a page of tasks.

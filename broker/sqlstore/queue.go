@@ -53,20 +53,40 @@ func (w *where) without(roots []string) error {
 const maxRoots = 100
 
 // Waiting implements broker.Queue.
-func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) ([]broker.Request, error) {
-	tail, args, err := waitingPage(f)
+func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) (broker.WaitSlice, error) {
+	text, args, err := waitingText(f)
 	if err != nil {
-		return nil, fmt.Errorf("waiting: %w", err)
+		return broker.WaitSlice{}, fmt.Errorf("waiting: %w", err)
 	}
-	out, err := readRequests(ctx, s.engine.read(), false, tail, args)
+	var out broker.WaitSlice
+	last, err := collect(ctx, s.engine.read(), text, args, func(row scan) (p broker.Place, err error) {
+		var ends, hit int64
+		if err := row(&p.Rank, &ends, &p.ID, &hit); err != nil {
+			return p, err
+		}
+		if p.ExpiresAt = fromMillis(ends); hit != 0 {
+			out.Places = append(out.Places, p)
+		}
+		return p, nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("waiting: %w", s.engine.explain(err))
+		return broker.WaitSlice{}, fmt.Errorf("waiting: %w", s.engine.explain(err))
+	}
+	if out.Looked = len(last); out.Looked == waitingLimit(f) {
+		out.Stop = last[out.Looked-1]
 	}
 	return out, nil
 }
 
-// waitingPage is what follows the name of the table.
-func waitingPage(f broker.WaitFilter) (string, []any, error) {
+func waitingLimit(f broker.WaitFilter) int {
+	if f.Limit == 0 {
+		return defaultLimit
+	}
+	return f.Limit
+}
+
+// waitingText says of each row that is looked at whether it is looked for.
+func waitingText(f broker.WaitFilter) (string, []any, error) {
 	w, err := waiting(f)
 	if err != nil {
 		return "", nil, err
@@ -74,15 +94,21 @@ func waitingPage(f broker.WaitFilter) (string, []any, error) {
 	if f.Limit < 0 || f.Limit > maxLimit {
 		return "", nil, fmt.Errorf("a page of %d: ask for 1 to %d", f.Limit, maxLimit)
 	}
-	n := f.Limit
-	if n == 0 {
-		n = defaultLimit
-	}
 	if p := f.After; p.ID != "" {
 		at := millis(p.ExpiresAt)
 		w.add("(risk < ? OR risk = ? AND (expires_at > ? OR expires_at = ? AND id > ?))", p.Rank, p.Rank, at, at, p.ID)
 	}
-	return w.String() + byRank + strconv.Itoa(n), w.args, nil
+	hit := &where{}
+	hit.equal("provider", f.Provider)
+	if f.Text != "" {
+		like := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(f.Text)) + "%"
+		hit.add(`(lower(scope) LIKE ? ESCAPE '\' OR lower(owner) LIKE ? ESCAPE '\')`, like, like)
+	}
+	is := "1"
+	if len(hit.conds) > 0 {
+		is = "CASE WHEN " + strings.Join(hit.conds, " AND ") + " THEN 1 ELSE 0 END"
+	}
+	return "SELECT risk, expires_at, id, " + is + " FROM requests" + w.String() + byRank + strconv.Itoa(waitingLimit(f)), append(hit.args, w.args...), nil
 }
 
 // CountWaiting implements broker.Queue.
@@ -124,29 +150,51 @@ func waiting(f broker.WaitFilter) (*where, error) {
 	if f.Rank != 0 {
 		w.add("risk = ?", f.Rank)
 	}
-	w.equal("provider", f.Provider)
 	w.equal("task_id", f.TaskID)
 	if err := w.without(f.Without); err != nil {
 		return nil, err
 	}
-	if f.Text != "" {
-		like := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(f.Text)) + "%"
-		w.add(`(lower(scope) LIKE ? ESCAPE '\' OR lower(owner) LIKE ? ESCAPE '\')`, like, like)
-	}
 	return w, nil
 }
 
+// NewestWaiting implements broker.Queue.
+func (s *Store) NewestWaiting(ctx context.Context, now time.Time, without []string, n int) ([]string, error) {
+	text, args, err := newestText(now, without, n)
+	if err != nil {
+		return nil, fmt.Errorf("newest waiting: %w", err)
+	}
+	out, err := collect(ctx, s.engine.read(), text, args, func(row scan) (id string, err error) { return id, row(&id) })
+	if err != nil {
+		return nil, fmt.Errorf("newest waiting: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+func newestText(now time.Time, without []string, n int) (string, []any, error) {
+	if n < 1 || n > maxLimit {
+		return "", nil, fmt.Errorf("ask for 1 to %d", maxLimit)
+	}
+	var w where
+	w.add("state = 'pending' AND expires_at > ?", millis(now))
+	if err := w.without(without); err != nil {
+		return "", nil, err
+	}
+	return "SELECT id FROM requests" + w.String() + " ORDER BY id DESC LIMIT " + strconv.Itoa(n), w.args, nil
+}
+
 // Marks implements broker.Queue.
-func (s *Store) Marks(ctx context.Context, now time.Time, without []string, n int) ([]broker.Mark, error) {
-	text, args, err := marksText(now, without, n)
+func (s *Store) Marks(ctx context.Context, f broker.RequestFilter) ([]broker.Mark, error) {
+	text, args, err := marksText(f)
 	if err != nil {
 		return nil, fmt.Errorf("marks: %w", err)
 	}
 	out, err := collect(ctx, s.engine.read(), text, args, func(row scan) (m broker.Mark, err error) {
 		var scope, ask string
-		if err := row(&m.ID, &m.Owner, &m.Runner, &scope, &ask); err != nil {
+		var created, expires int64
+		if err := row(&m.ID, &m.Owner, &m.Runner, &scope, &ask, &m.State, &created, &expires); err != nil {
 			return m, err
 		}
+		m.CreatedAt, m.ExpiresAt = fromMillis(created), fromMillis(expires)
 		var who policy.Approval
 		if err := json.Unmarshal([]byte(ask), &who); err != nil {
 			return m, err
@@ -161,14 +209,7 @@ func (s *Store) Marks(ctx context.Context, now time.Time, without []string, n in
 	return out, nil
 }
 
-func marksText(now time.Time, without []string, n int) (string, []any, error) {
-	if n < 1 || n > maxLimit {
-		return "", nil, fmt.Errorf("ask for 1 to %d", maxLimit)
-	}
-	var w where
-	w.add("state = 'pending' AND expires_at > ?", millis(now))
-	if err := w.without(without); err != nil {
-		return "", nil, err
-	}
-	return "SELECT id, owner, runner, scope, ask FROM requests" + w.String() + " ORDER BY id DESC LIMIT " + strconv.Itoa(n), w.args, nil
+func marksText(f broker.RequestFilter) (string, []any, error) {
+	tail, args, err := requestsTail(f)
+	return "SELECT id, owner, runner, scope, ask, state, created_at, expires_at FROM requests" + tail, args, err
 }

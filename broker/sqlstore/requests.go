@@ -17,6 +17,19 @@ const requestColumns = "id, task_id, sandbox, owner, runner, dedupe, provider, s
 
 // Requests implements broker.Desk.
 func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
+	tail, args, err := requestsTail(f)
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", err)
+	}
+	out, err := readRequests(ctx, s.engine.read(), f.Seen, tail, args)
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", s.engine.explain(err))
+	}
+	return out, nil
+}
+
+// requestsTail is what follows the name of the table.
+func requestsTail(f broker.RequestFilter) (string, []any, error) {
 	var w where
 	w.equal("task_id", f.TaskID)
 	if f.Tree != "" {
@@ -43,14 +56,7 @@ func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.
 		w.add("state = 'pending' AND expires_at <= ?", millis(f.ExpiredAt))
 	}
 	order, limit, err := w.page("id", f.Page, f.IDs)
-	if err != nil {
-		return nil, fmt.Errorf("requests: %w", err)
-	}
-	out, err := readRequests(ctx, s.engine.read(), f.Seen, w.String()+order+limit, w.args)
-	if err != nil {
-		return nil, fmt.Errorf("requests: %w", s.engine.explain(err))
-	}
-	return out, nil
+	return w.String() + order + limit, w.args, err
 }
 
 // readRequests reads requests and, in a second statement, their votes.

@@ -16,8 +16,8 @@ func (t *journalTest) waitingIDs(f broker.WaitFilter) []string {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, r := range got {
-		ids = append(ids, r.ID)
+	for _, p := range got.Places {
+		ids = append(ids, p.ID)
 	}
 	return ids
 }
@@ -32,27 +32,39 @@ func marked(t *journalTest) {
 		}))
 	}
 	for _, tt := range []struct{ now, n, from, to int }{{4, 1000, 0, 3}, {10, 1000, 1, 3}, {10, 1, 2, 3}, {40, 5, 3, 3}} {
-		got, err := t.Desk.Marks(t.Context(), at(tt.now), nil, tt.n)
+		got, err := t.Desk.NewestWaiting(t.Context(), at(tt.now), nil, tt.n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want []broker.Mark
+		var want []string
 		for _, r := range slices.Backward(rs[tt.from:tt.to]) {
-			want = append(want, broker.Mark{ID: r.ID, Owner: "ann", Runner: "ci", Scopes: r.Scopes, Groups: r.Groups})
+			want = append(want, r.ID)
 		}
-		if !slices.EqualFunc(got, want, func(a, b broker.Mark) bool {
-			return a.ID == b.ID && a.Owner == b.Owner && a.Runner == b.Runner && a.Scopes.Equal(b.Scopes) && slices.Equal(a.Groups, b.Groups)
-		}) {
-			t.Errorf("at %d, %d of them: %+v, want %+v", tt.now, tt.n, got, want)
+		if !slices.Equal(got, want) {
+			t.Errorf("at %d, %d of them: %v, want %v", tt.now, tt.n, got, want)
 		}
 	}
-	got, err := t.Desk.Marks(t.Context(), at(4), []string{rs[0].TaskID, rs[2].TaskID}, 1000)
-	if err != nil || len(got) != 1 || got[0].ID != rs[1].ID {
-		t.Errorf("without two tasks: %+v, %v", got, err)
+	newest, err := t.Desk.NewestWaiting(t.Context(), at(4), []string{rs[0].TaskID, rs[2].TaskID}, 1000)
+	if err != nil || !slices.Equal(newest, []string{rs[1].ID}) {
+		t.Errorf("without two tasks: %v, %v", newest, err)
 	}
 	for _, n := range []int{-1, 0, 1001} {
-		if _, err := t.Desk.Marks(t.Context(), at(0), nil, n); err == nil {
+		if _, err := t.Desk.NewestWaiting(t.Context(), at(0), nil, n); err == nil {
 			t.Errorf("%d of them were returned", n)
+		}
+	}
+	if _, err := t.vote(no(rs[2], "zoe")); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]broker.RequestFilter{"all": {}, "ids": {IDs: []string{rs[1].ID, rs[2].ID}}, "group": {Sight: &broker.Sight{Groups: []string{"g2"}}}, "tree": {Tree: rs[0].TaskID}} {
+		f.Page = broker.Page{Desc: true, Limit: 1000}
+		got, err1 := t.Desk.Marks(t.Context(), f)
+		want, err2 := t.Desk.Requests(t.Context(), f)
+		if err1 != nil || err2 != nil || len(want) == 0 || !slices.EqualFunc(got, want, func(m broker.Mark, r broker.Request) bool {
+			return m.ID == r.ID && m.Owner == r.Owner && m.Runner == r.Runner && m.Scopes.Equal(r.Scopes) && slices.Equal(m.Groups, r.Groups) &&
+				m.State == r.State && m.CreatedAt.Equal(r.CreatedAt) && m.ExpiresAt.Equal(r.ExpiresAt)
+		}) {
+			t.Errorf("%s: %+v, %v, want those of %d requests", name, got, err1, len(want))
 		}
 	}
 }
@@ -102,6 +114,14 @@ func waiting(t *journalTest) {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}
+	slice, err := t.Desk.Waiting(t.Context(), broker.WaitFilter{Now: at(5), Text: "ann", Limit: 3})
+	if err != nil || slice.Looked != 3 || slice.Stop.ID != rs[3].ID || len(slice.Places) != 1 || slice.Places[0].ID != rs[3].ID {
+		t.Errorf("of the first three: %+v, %v", slice, err)
+	}
+	slice, err = t.Desk.Waiting(t.Context(), broker.WaitFilter{Now: at(5), Text: "ann", Limit: 3, After: slice.Stop})
+	if err != nil || slice.Looked != 1 || slice.Stop.ID != "" || len(slice.Places) != 1 || slice.Places[0].ID != rs[0].ID {
+		t.Errorf("of the others: %+v, %v", slice, err)
+	}
 	got, err := t.Desk.CountWaiting(t.Context(), broker.WaitFilter{Now: at(5), Sight: &broker.Sight{Groups: []string{"g9"}}})
 	if want := map[int]int{1: 1, 2: 1, 3: 2}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("counted %v, %v, want %v", got, err, want)
@@ -148,13 +168,13 @@ func waitingPages(t *journalTest) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range page {
-			got = append(got, r.ID)
+		for _, p := range page.Places {
+			got = append(got, p.ID)
 		}
-		if len(page) < 4 {
+		if page.Stop.ID == "" {
 			break
 		}
-		f.After = page[3].Place()
+		f.After = page.Stop
 		add(4)
 	}
 	if !slices.Equal(got, want) {

@@ -40,6 +40,7 @@ type Console struct {
 	keys   *passkey.Keys // nil: at an address there are none
 	assets *assets
 	live   *live
+	gists  gists
 	pages  map[string]*template.Template
 	// version names what pages are drawn by.
 	version string

@@ -14,7 +14,8 @@
 //
 // One file and one template a page:
 //
-//	queue.go    requests that wait for a person; held.go tasks that ask too much, as one card
+//	queue.go    requests that wait for a person, of which gist.go keeps what rows say; held.go tasks
+//	            that ask too much, as one card
 //	request.go  one request, and the forms to decide it; shown.go what it says, as text,
 //	            and lines.go of who asks;
 //	            sealed.go  the same in the form, so that it is kept as it was; seen.go shows it again

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -219,7 +220,8 @@ func TestClocksChange(t *testing.T) {
 	}
 }
 
-// More than a thousand requests wait: the page says so, and is the first fifty.
+// More than a thousand requests wait: the page says so, and is the first fifty. What no index
+// finds is looked for in a thousand, and the page says that, too.
 func TestMoreThanCounted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -227,10 +229,27 @@ func TestMoreThanCounted(t *testing.T) {
 	h.wait(broker.WaitingCap+100, func(i int, r *broker.Request) {
 		r.Rank, r.ExpiresAt = 3-i%2, // the one that was asked is high, too
 			now.Add(time.Duration(i)*time.Second+time.Hour)
+		if i == broker.WaitingCap+99 { // the last but one of those with the lowest level
+			r.Owner = "needle"
+		}
 	})
-	a := h.as(brokertest.Approver).get("/queue")
+	ann := h.as(brokertest.Approver)
+	a := ann.get("/queue")
 	a.is(t, http.StatusOK, "Waiting for you (1000&#43;)", "551 high", "449&#43; medium")
-	if n := len(reviews.FindAllString(a.body, -1)); n != 50 {
+	if n := len(reviews.FindAllString(a.body, -1)); n != 50 || strings.Contains(a.body, "looked through") {
 		t.Errorf("%d rows", n)
+	}
+	for _, query := range []string{"q=NEEDLE", "provider=mail"} {
+		a = ann.get("/queue?" + query)
+		a.is(t, http.StatusOK, "Waiting for you (0&#43;)", "None among those that were looked through.", "1000 that wait were looked through for this page, the worst first; others may wait after them.")
+		next := regexp.MustCompile(`href="(/queue\?[^"]*)">Look further`).FindStringSubmatch(a.body)
+		if next == nil {
+			t.Fatalf("%s leads nowhere: %s", query, a.body)
+		}
+		a = ann.get(strings.ReplaceAll(next[1], "&amp;", "&"))
+		a.is(t, http.StatusOK, "101 that wait were looked through for this page, the worst first.")
+		if found := reviews.MatchString(a.body); found != (query == "q=NEEDLE") {
+			t.Errorf("%s: %s", query, a.body)
+		}
 	}
 }

@@ -19,9 +19,9 @@ import (
 const benchLeases = 100_000
 
 // full is a house with that many, in 500 tasks.
-func full(b *testing.B) *house {
+func full(b *testing.B, people ...broker.Principal) *house {
 	b.Helper()
-	h := newHouse(b, brokertest.Config{})
+	h := newHouse(b, brokertest.Config{People: people})
 	now := h.Clock.Now()
 	var wg sync.WaitGroup
 	for w := range 50 {

@@ -11,7 +11,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
-	"ebb/broker/agenttext"
 	"ebb/broker/risk"
 )
 
@@ -27,6 +26,8 @@ type queuePage struct {
 	Filter queueFilter
 	First  string // query of the first page, when this is another
 	Next   string // query of the next page; "" = there is none
+	Looked string // at how many that wait, when something was looked for in them; "" = there was no need
+	Short  bool   // and others wait after them
 	Held   []heldCard
 	Codes  []code
 }
@@ -69,6 +70,7 @@ type queueRow struct {
 	TTL        time.Duration
 	Ends       time.Time
 	Notes      []string
+	gist       gist
 	Together   int    // how many of its task can be approved in one answer, this the first of them
 	Path       string // the page for that
 }
@@ -92,26 +94,29 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 	if len(f.Text) > 200 || len(f.Provider) > 200 || len(f.Task) > 200 {
 		return broker.E(broker.Invalid, "What you search for is too long.", nil)
 	}
-	list, counts, err := s.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{
+	found, err := s.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{
 		Text: f.Text, Provider: f.Provider, TaskID: f.Task, Rank: risk.Level(f.Risk).Rank(), After: after, Limit: queueRows,
 	})
 	if err != nil {
 		return err
 	}
 	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f}
-	page.Total, page.Counts = countsOf(counts)
-	for _, r := range list {
-		page.Rows = append(page.Rows, rowOf(v, r))
+	page.Total, page.Counts = countsOf(found.Counts, found.Short)
+	if page.Short = found.Short; found.Looked > 0 {
+		page.Looked = strconv.Itoa(found.Looked)
+	}
+	for _, r := range found.Requests {
+		page.Rows = append(page.Rows, rowOf(v, r, s.gists.of(r)))
 	}
 	if approver {
-		page.offerTogether(v, list)
+		page.offerTogether(v, found.Requests)
 	}
 	if after.ID != "" {
 		page.First = "?" + f.query().Encode()
 	}
-	if len(list) == queueRows {
+	if found.Next.ID != "" {
 		next := f.query()
-		next.Set("after", placeText(list[len(list)-1].Place()))
+		next.Set("after", placeText(found.Next))
 		page.Next = "?" + next.Encode()
 	}
 	if after.ID == "" && f.unfiltered() {
@@ -125,12 +130,12 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 
 // countsOf is how much waits, in all and by level. Of the last level that was counted there
 // may be more, and of those below it.
-func countsOf(counts map[int]int) (string, []count) {
+func countsOf(counts map[int]int, short bool) (string, []count) {
 	total, more := 0, ""
 	for _, n := range counts {
 		total += n
 	}
-	if total >= broker.WaitingCap {
+	if short || total >= broker.WaitingCap {
 		more = "+"
 	}
 	var out []count
@@ -149,45 +154,32 @@ func countsOf(counts map[int]int) (string, []count) {
 // to their page.
 func (p *queuePage) offerTogether(v *visit, list []broker.Request) {
 	type of struct{ task, provider string }
-	groups := map[of][]broker.Request{}
-	first := map[of]int{}
+	groups, first := map[of][]string{}, map[of]int{}
 	for i, r := range list {
 		key := of{r.TaskID, r.Provider}
-		if l := levelOf(r); l == risk.High || len(groups[key]) == broker.MaxTogether || whyNot(view{Who: v, Now: v.now, Zone: time.UTC}, r) != "" {
+		g := p.Rows[i].gist
+		if !g.understood || g.level == risk.High || len(groups[key]) == broker.MaxTogether || whyNot(view{Who: v, Now: v.now, Zone: time.UTC}, r) != "" {
 			continue
 		}
 		if len(groups[key]) == 0 {
 			first[key] = i
 		}
-		groups[key] = append(groups[key], r)
+		groups[key] = append(groups[key], r.ID)
 	}
-	for key, rs := range groups {
-		if broker.Together(rs) != nil {
-			continue
+	for key, ids := range groups {
+		if len(ids) > 1 {
+			p.Rows[first[key]].Together, p.Rows[first[key]].Path = len(ids), together(ids)
 		}
-		var ids []string
-		for _, r := range rs {
-			ids = append(ids, r.ID)
-		}
-		p.Rows[first[key]].Together, p.Rows[first[key]].Path = len(rs), together(ids)
 	}
 }
 
-func rowOf(v *visit, r broker.Request) queueRow {
-	row := queueRow{ID: r.ID, Match: r.Match, Title: risk.TitleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt}
-	if f, err := r.Sheet(); err == nil {
-		if row.Level = risk.High; f.Risk != nil {
-			row.Level = f.Risk.Level
-		}
-		row.Name = agenttext.ShowLine(agenttext.From(f.TaskName), 80)
-		if len(f.Taint) > 0 {
-			row.Notes = append(row.Notes, "has read what others write")
-		}
-		if !f.Understood() {
-			row.Notes = append(row.Notes, "not understood")
-		}
-	} else {
-		row.Level, row.Notes = risk.High, append(row.Notes, "not understood")
+func rowOf(v *visit, r broker.Request, g gist) queueRow {
+	row := queueRow{ID: r.ID, Match: r.Match, Title: risk.TitleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt, Level: g.level, Name: g.name, gist: g}
+	if g.taint {
+		row.Notes = append(row.Notes, "has read what others write")
+	}
+	if !g.understood {
+		row.Notes = append(row.Notes, "not understood")
 	}
 	if r.Asked > 1 {
 		row.Notes = append(row.Notes, "asked more than once")

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -17,20 +18,31 @@ import (
 // since.
 const unjudgedFor = time.Minute
 
-// maxSilent bounds how many callers are remembered of an attestor.
-const maxSilent = 64
+// Bounds of what is remembered of an attestor: callers, and those of one place.
+const (
+	maxSilent    = 64
+	maxOfPlace   = 8
+	silentAround = 2 // places whose callers could not be judged, that are an attestor which is down
+)
 
 // silences knows whose evidence attestors last could not judge, as this process has seen
 // it: by attestor, then by the caller's key. One caller may be able to make its own
-// evidence impossible to judge; an attestor that is down, or in doubt, fails several.
+// evidence impossible to judge, with as many keys as it likes; an attestor that is down,
+// or in doubt, fails callers in several places.
 type silences struct {
 	mu    sync.Mutex
-	since map[string]map[string]time.Time
+	since map[string]map[string]silence
+}
+
+// silence is one caller of which an attestor could say nothing.
+type silence struct {
+	at    time.Time
+	place string // where it was (Possession.From)
 }
 
 // note takes in what came of a judgement. A rejection is one; a caller that went away, or
 // was turned away, says nothing of the attestor.
-func (v *silences) note(ctx context.Context, attestor, jkt string, at time.Time, err error) {
+func (v *silences) note(ctx context.Context, attestor string, p Possession, at time.Time, err error) {
 	if ctx.Err() != nil || isError(err) {
 		return
 	}
@@ -41,33 +53,42 @@ func (v *silences) note(ctx context.Context, attestor, jkt string, at time.Time,
 		return
 	}
 	if v.since == nil {
-		v.since = map[string]map[string]time.Time{}
+		v.since = map[string]map[string]silence{}
 	}
-	if v.since[attestor] == nil {
-		v.since[attestor] = map[string]time.Time{}
+	known := v.since[attestor]
+	if known == nil {
+		known = map[string]silence{}
+		v.since[attestor] = known
 	}
-	if len(v.since[attestor]) < maxSilent {
-		v.since[attestor][jkt] = at
+	s := silence{at: at, place: cmp.Or(p.From, "the caller "+p.Key.JKT)}
+	same := 0
+	for _, o := range known {
+		if o.place == s.place {
+			same++
+		}
+	}
+	if _, again := known[p.Key.JKT]; again || len(known) < maxSilent && same < maxOfPlace {
+		known[p.Key.JKT] = s
 	}
 }
 
 // down says whether nobody can vouch for a sandbox: its own evidence could not be judged,
-// or that of two others.
+// or that of others in two places.
 func (v *silences) down(s Sandbox, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	others := 0
-	for jkt, at := range v.since[s.Attestor] {
+	places := map[string]bool{}
+	for jkt, o := range v.since[s.Attestor] {
 		switch {
-		case now.Sub(at) >= unjudgedFor:
+		case now.Sub(o.at) >= unjudgedFor:
 			delete(v.since[s.Attestor], jkt)
 		case jkt == s.JKT:
 			return true
 		default:
-			others++
+			places[o.place] = true
 		}
 	}
-	return others >= 2
+	return len(places) >= silentAround
 }
 
 // grounded is why nothing of a sandbox can be approved at the moment; nil = it can.

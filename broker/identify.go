@@ -43,7 +43,7 @@ func (b *Broker) identify(ctx context.Context, why purpose, taskID string, ev at
 	if err := b.comesRight(ev); err != nil {
 		return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, err)
 	}
-	id, err := b.attest(b.bounded(ctx, ev.Attestor, taskID, p, false), ev)
+	id, err := b.attest(b.bounded(ctx, ev.Attestor, taskID, p, false), ev, p)
 	if err != nil {
 		return asker{}, b.refuseEvidence(ctx, taskID, ev, fault, err)
 	}
@@ -91,7 +91,7 @@ func (b *Broker) identify(ctx context.Context, why purpose, taskID string, ev at
 
 // attest asks the named attestor. Verified task tokens are remembered for a
 // minute by hash and key: only the pure part is cached, the task's state is not.
-func (b *Broker) attest(ctx context.Context, ev attest.Evidence) (attest.Identity, error) {
+func (b *Broker) attest(ctx context.Context, ev attest.Evidence, p Possession) (attest.Identity, error) {
 	a, known := b.cfg.Attestors[ev.Attestor]
 	if !known || b.people[ev.Attestor] {
 		return attest.Identity{}, attest.Reject(attest.ReasonUnknownAttestor, "the attestor is not configured for sandboxes here", nil)
@@ -99,7 +99,7 @@ func (b *Broker) attest(ctx context.Context, ev attest.Evidence) (attest.Identit
 	cacheable := ev.Attestor == enrollName && !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix))
 	if !cacheable {
 		id, err := a.Attest(ctx, ev)
-		b.silent.note(ctx, ev.Attestor, ev.Key.JKT, b.now(), err)
+		b.silent.note(ctx, ev.Attestor, p, b.now(), err)
 		return id, err
 	}
 	h := sha256.New()

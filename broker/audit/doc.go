@@ -13,7 +13,7 @@
 //  4. checkpoint.go  Checkpoint and SignCheckpoint
 //  5. kept.go        what is kept beside the record of an answer, and Answers, which
 //     holds it against the record
-//  6. verify.go      Verify streams an export and proves it, line by line
+//  6. verify.go      Verify streams an export; verifier.go proves it, line by line
 //     span.go        the part of one chain that was read so far
 //     report.go      what was proved, and Fault, what was not
 //

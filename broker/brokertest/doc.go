@@ -2,6 +2,7 @@
 // in it is a fake, only the clock can be turned.
 //
 //	env.go      New: stores, keys, attestors, providers, principals
+//	clock.go    Clock: turned by hand, or the real one
 //	sandbox.go  a sandbox with a key of its own, and what it sends
 //	upstream.go a third party over HTTP with a state of its own, which fails as it is
 //	            told; upstream_serve.go its answers

@@ -24,7 +24,7 @@
 //	desk_settle.go       settling them
 //	desk_vote.go         votes; desk_together.go  those that count together; desk_races.go  at the same time
 //	desk_read.go         filters of requests; desk_queue.go  those that wait, what was seen
-//	policies.go          RunPolicies: drafts and releases of policy sets
+//	policies.go          RunPolicies: drafts of policy sets; policies_release.go  what is published of them
 //	ledger.go            RunLedger, and what its parts share
 //	ledger_tasks.go, ledger_touch.go, ledger_due.go, ledger_leases.go, ledger_owners.go,
 //	ledger_lease_races.go, ledger_feed.go, ledger_gate.go, ledger_rates.go, ledger_values.go, ledger_guard.go

@@ -19,7 +19,7 @@
 //	v1.go          who calls /v1; query.go its query strings and pages
 //	tasks.go enroll.go challenge.go attestors.go requests.go leases.go secrets.go
 //	audit.go feed.go policy.go
-//	               /v1, one file per noun
+//	               /v1, one file per noun; export.go the record as a file
 //	signin.go      a link into the console
 //	ssh.go         what SSH hosts fetch: CA keys and the revocation list
 //	health.go      /livez, /readyz, /metrics

@@ -27,7 +27,7 @@
 //	tasks.go    tasks; task.go  one of them, timeline.go  its life as a picture; sandbox.go what a sandbox proved
 //	audit.go    the record; entry.go  one entry, and the chains; entries.go  entries on other pages
 //	policy.go   policies in force and what was published; policy_ask.go  what would happen
-//	draft.go    a draft of policies: edited by its author, published by somebody else;
+//	draft.go    a draft of policies: edited by its author, file by file (draft_file.go), published by somebody else;
 //	            replay.go  what it would have decided
 //	insights.go what a window says of people and credentials; chart/ how that is drawn
 //	passkeys.go passkeys: made and removed in the settings, asked for by the decide forms

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,68 +130,6 @@ func (s *Console) beginDraft(c echo.Context, v *visit) error {
 		return err
 	}
 	return s.redirect(c, "/policy/drafts/"+d.ID)
-}
-
-// filePage is one file of a draft, to be edited.
-type filePage struct {
-	Draft      string
-	Was        string // digest of the draft that the form is about
-	Name, Text string
-	Known      bool // the draft has it
-	Note       string
-	Problems   []string
-}
-
-func (s *Console) draftFile(c echo.Context, v *visit) error {
-	d, err := s.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
-	if err != nil {
-		return err
-	}
-	page := filePage{Draft: d.ID, Was: d.Digest(), Note: d.Note}
-	if name := c.QueryParam("name"); name != "" {
-		i := slices.IndexFunc(d.Files, func(f policyset.File) bool { return f.Name == name })
-		if i < 0 {
-			return broker.E(broker.NotFound, "The draft has no such file.", nil)
-		}
-		page.Name, page.Text, page.Known = name, d.Files[i].Text, true
-	}
-	return s.drawFile(c, http.StatusOK, v, page)
-}
-
-func (s *Console) drawFile(c echo.Context, status int, v *visit, page filePage) error {
-	page.Name, page.Text = agenttext.Name(page.Name), editable(page.Text)
-	return s.draw(c, status, v, "draftfile", frame{Title: "Edit a policy file", Nav: "/policy"}, page)
-}
-
-// saveFile puts a file into a draft of one's own. The whole draft must load with it;
-// otherwise nothing is kept and every problem is shown beside what was typed.
-func (s *Console) saveFile(c echo.Context, v *visit) error {
-	ctx, form, id := c.Request().Context(), c.Request().PostForm, c.Param("id")
-	d, err := s.b.PolicyDraft(ctx, v.Principal, id)
-	if err != nil {
-		return err
-	}
-	page := filePage{Draft: id, Was: form.Get("was"), Name: form.Get("name"), Text: form.Get("text"), Note: form.Get("note"), Known: form.Get("known") != ""}
-	_, err = s.b.RedraftPolicies(ctx, v.Principal, id, page.Was, page.Note, policyset.With(d.Files, policyset.File{Name: page.Name, Text: page.Text}), false)
-	if err == nil {
-		return s.redirect(c, "/policy/drafts/"+id)
-	}
-	e := broker.AsError(err)
-	for _, p := range policyset.Problems(err) {
-		page.Problems = append(page.Problems, oneLine(p.String()))
-	}
-	switch {
-	case len(page.Problems) > 0:
-	case e.Kind == broker.Invalid || e.Kind == broker.Conflict:
-		page.Problems = []string{e.Public}
-	default:
-		return err
-	}
-	status := web.Lookup(e.Kind).Status
-	if e.Kind == broker.Invalid {
-		status = http.StatusUnprocessableEntity
-	}
-	return s.drawFile(c, status, v, page)
 }
 
 // rebaseDraft is the author's word that the draft still holds against what is in force.

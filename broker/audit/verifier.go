@@ -1,0 +1,210 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+
+	"ebb/attest/jose"
+)
+
+type verifier struct {
+	keys   jose.KeySet
+	signed func(Signature) error
+	kept   Answers
+	line   int
+	chains map[string]*span
+	order  []*span
+	owed   map[place]claim // heads whose entry has not been read yet
+	counts Report
+}
+
+type place struct {
+	writer string
+	seq    int64
+}
+
+// claim is what a checkpoint says of one place.
+type claim struct {
+	hash string
+	line int
+}
+
+func (v *verifier) fault(why string) error { return &Fault{Line: v.line, Why: why} }
+
+func (v *verifier) read(line []byte) error {
+	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(`{"checkpoint"`)) {
+		return v.checkpoint(line)
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(`{"kept"`)) {
+		return v.keeps(line)
+	}
+	var e Entry
+	if err := e.UnmarshalJSON(line); err != nil {
+		return v.fault(err.Error())
+	}
+	if why := v.entry(e); why != "" {
+		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: why}
+	}
+	if err := v.kept.Read(e); err != nil {
+		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: err.Error()}
+	}
+	v.counts.Entries++
+	return nil
+}
+
+// keeps judges a line of what was kept of an answer.
+func (v *verifier) keeps(line []byte) error {
+	k, err := readKept(line)
+	if err != nil {
+		return v.fault(err.Error())
+	}
+	s, err := v.kept.Judge(k)
+	if err != nil {
+		return v.fault(err.Error())
+	}
+	v.counts.Kept++
+	if s == nil || v.signed == nil {
+		return nil
+	}
+	if err := v.signed(*s); err != nil {
+		return v.fault("what was kept of this answer does not prove it: " + err.Error())
+	}
+	if s.KeyHash == "" {
+		v.counts.Unregistered++
+		return nil
+	}
+	v.counts.Signed++
+	return nil
+}
+
+// entry links e to its chain; it returns why it could not.
+func (v *verifier) entry(e Entry) string {
+	if e.Writer == "" || e.Seq < 1 {
+		return "the entry has no place in a chain"
+	}
+	if sum := Sum(e); sum == "" || sum != e.Hash {
+		return "the entry was changed: its content does not have the hash it claims"
+	}
+	s := v.chains[e.Writer]
+	if s == nil {
+		if e.Seq == 1 && e.Prev != "" || e.Seq > 1 && !validHash(e.Prev) {
+			return "the entry does not say what came before it"
+		}
+		s = &span{Span: Span{Writer: e.Writer, First: e.Seq, From: e.At}}
+		v.chains[e.Writer] = s
+		v.order = append(v.order, s)
+	} else if why := s.follows(e); why != "" {
+		return why
+	}
+	var sum [32]byte
+	_, _ = hex.Decode(sum[:], []byte(e.Hash)) // it equals a Sum
+	s.hashes = append(s.hashes, sum)
+	s.Last, s.Hash, s.To = e.Seq, e.Hash, e.At
+	at := place{e.Writer, e.Seq}
+	if c, ok := v.owed[at]; ok {
+		if c.hash != e.Hash {
+			return fmt.Sprintf("the checkpoint of line %d proves that this entry was another one", c.line)
+		}
+		delete(v.owed, at)
+		s.Sealed = max(s.Sealed, e.Seq)
+	}
+	return ""
+}
+
+func (v *verifier) checkpoint(line []byte) error {
+	var wrap struct {
+		Checkpoint Checkpoint `json:"checkpoint"`
+	}
+	if err := json.Unmarshal(line, &wrap); err != nil {
+		return v.fault(err.Error())
+	}
+	c := wrap.Checkpoint
+	again, err := c.MarshalJSON()
+	if err != nil {
+		return v.fault(err.Error())
+	}
+	if canon, err := jcs.Transform(line); err != nil || string(canon) != `{"checkpoint":`+string(again)+`}` {
+		return v.fault(errCheckpoint.Error())
+	}
+	if err := c.Verify(v.keys); err != nil {
+		return v.fault("the checkpoint is not signed by a known key as it stands: " + err.Error())
+	}
+	for writer, head := range c.Heads {
+		if why := v.head(writer, head); why != "" {
+			return &Fault{Line: v.line, Writer: writer, Seq: head.Seq, Why: why}
+		}
+	}
+	v.counts.Checkpoints++
+	return nil
+}
+
+// head holds one head of a checkpoint against the chain, now or once the chain
+// has got there.
+func (v *verifier) head(writer string, h Head) string {
+	at := place{writer, h.Seq}
+	s := v.chains[writer]
+	if s == nil || h.Seq > s.Last {
+		if c, ok := v.owed[at]; ok && c.hash != h.Hash {
+			return fmt.Sprintf("the checkpoint of line %d says otherwise", c.line)
+		}
+		v.owed[at] = claim{h.Hash, v.line}
+		return ""
+	}
+	if h.Seq >= s.First {
+		if s.hash(h.Seq) != h.Hash {
+			return "the checkpoint proves that the entry at this place was another one"
+		}
+		s.Sealed = max(s.Sealed, h.Seq)
+	}
+	return ""
+}
+
+// settle judges the heads that no entry answered to.
+func (v *verifier) settle() error {
+	partial := slices.ContainsFunc(v.order, func(s *span) bool { return s.First > 1 })
+	var faults []*Fault
+	for at, c := range v.owed {
+		s := v.chains[at.writer]
+		switch {
+		case s == nil && partial:
+			if !slices.Contains(v.counts.Missing, at.writer) {
+				v.counts.Missing = append(v.counts.Missing, at.writer)
+			}
+		case s == nil:
+			faults = append(faults, &Fault{c.line, at.writer, at.seq, "the whole writer was removed: the checkpoint proves that it wrote"})
+		case at.seq < s.First:
+		default:
+			faults = append(faults, &Fault{c.line, at.writer, at.seq,
+				fmt.Sprintf("the end was cut off: the checkpoint proves this entry, the export ends at seq %d", s.Last)})
+		}
+	}
+	slices.Sort(v.counts.Missing)
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.SortFunc(faults, func(a, b *Fault) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return strings.Compare(a.Writer, b.Writer)
+	})
+	return faults[0]
+}
+
+func (v *verifier) report() Report {
+	r := v.counts
+	for _, s := range v.order {
+		r.Writers = append(r.Writers, s.Span)
+		r.Partial = r.Partial || s.First > 1
+		r.Unsealed += int(s.Last - max(s.Sealed, s.First-1))
+	}
+	r.Partial = r.Partial || len(r.Missing) > 0
+	r.Unkept = v.kept.unkept()
+	return r
+}

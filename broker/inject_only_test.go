@@ -32,6 +32,14 @@ func (c *counted) Mint(ctx context.Context, g provider.Grant) (provider.Credenti
 
 func injectOnly(t *testing.T, policies map[string][]byte) (*brokertest.Env, *counted) {
 	t.Helper()
+	c := injecting(t)
+	return brokertest.New(t, brokertest.Config{Policies: policies, Providers: map[string]broker.Provider{
+		"stripe": {Driver: c, Kind: "static", Resource: "https://api.example.com/"},
+	}}), c
+}
+
+func injecting(t *testing.T) *counted {
+	t.Helper()
 	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "safe.db")})
 	if err != nil {
 		t.Fatal(err)
@@ -48,10 +56,7 @@ func injectOnly(t *testing.T, policies map[string][]byte) (*brokertest.Env, *cou
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &counted{Driver: d}
-	return brokertest.New(t, brokertest.Config{Policies: policies, Providers: map[string]broker.Provider{
-		"stripe": {Driver: c, Kind: "static", Resource: "https://api.example.com/"},
-	}}), c
+	return &counted{Driver: d}
 }
 
 // What only egress can deliver is refused with a word of that, whatever policy says:

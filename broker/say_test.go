@@ -43,6 +43,7 @@ func TestSay(t *testing.T) {
 		"two halves":                  {broker.Principal{Groups: []string{"a", "b"}, Bounds: sets(pay, git), Within: within("a", pay, "b", git)}, "github:acme/web:read stripe:x:write", nil},
 		"one of two":                  {broker.Principal{Groups: []string{"a", "b"}, Bounds: sets(pay, git), Within: within("a", pay, "b", git)}, "stripe:x:write", []string{"a"}},
 		"another group has no limit":  {broker.Principal{Groups: []string{"a", "b"}, Within: within("a", pay)}, "github:x:write", []string{"b"}},
+		"a part of one with a limit":  {broker.Principal{Groups: []string{"a", "b"}, Within: within("a", pay)}, "stripe:x:write github:x:write", []string{"b"}},
 		"a group that gives no role":  {broker.Principal{Groups: []string{"a", "c"}, Bounds: sets(pay), Within: within("a", pay)}, "github:x:write", nil},
 		"such a group, within bounds": {broker.Principal{Groups: []string{"a", "c"}, Bounds: sets(pay), Within: within("a", pay)}, "stripe:x:write", []string{"a", "c"}},
 		"of a principal":              {broker.Principal{Groups: []string{"a"}, Bounds: sets(git)}, "github:acme/web:read", []string{"a"}},

@@ -332,6 +332,30 @@ func TestUpstreamMintRacingTheEnd(t *testing.T) {
 	}
 }
 
+// I2: a task that ends while its provider mints gets nothing of it: what was saved dies,
+// and is not handed out on the way.
+func TestUpstreamEndedDuringTheMint(t *testing.T) {
+	t.Parallel()
+	for _, byHandle := range []bool{false, true} {
+		x := thirdParty(t, shape{party: brokertest.Party{ByHandle: byHandle}})
+		s := x.Open(t, upSpec())
+		x.up.Before(func(op, _ string) {
+			if op != brokertest.OpMint {
+				return
+			}
+			if _, err := x.Broker.CompleteTask(context.Background(), x.who(brokertest.Runner), s.Task.ID, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		_, err := s.Ask(t, "up:a:read")
+		kindOf(t, err, broker.InvalidGrant)
+		x.settled(t, s.Task.ID)
+		if n, alive := x.up.Minted(), x.up.Alive(); n != 1 || len(alive) != 0 {
+			t.Errorf("minted %d, alive %v", n, alive)
+		}
+	}
+}
+
 // A client that hangs up after the point of no return changes nothing.
 func TestUpstreamClientHangsUp(t *testing.T) {
 	t.Parallel()

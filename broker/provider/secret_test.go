@@ -28,7 +28,7 @@ func TestSecretNeverPrints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outs := []string{logged.String(), string(js), fmt.Errorf("failed with %v %w", s, fmt.Errorf("%q", s)).Error()}
+	outs := []string{s.String(), s.GoString(), logged.String(), string(js), fmt.Errorf("failed with %v %w", s, fmt.Errorf("%q", s)).Error()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%p"} {
 		outs = append(outs, fmt.Sprintf(verb, s), fmt.Sprintf(verb, w), fmt.Sprintf(verb, &w), fmt.Sprintf(verb, []any{s, w}))
 	}

@@ -267,3 +267,16 @@ func TestReplayPage(t *testing.T) {
 	page := h.as(brokertest.Auditor).get("/policy/drafts/" + d.ID + "/replay?days=1")
 	page.is(t, http.StatusOK, "1 requests until", "Now granted, asked before: 1", "(!) 1 of these was DENIED by a person", "/requests/"+r.ID, "WIDER")
 }
+
+// A form does what it does once, whatever it does: sent again, it is told so.
+func TestFormServesOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{Published: true})
+	ops := h.as(brokertest.Operator)
+	form := ops.fill(ops.get("/policy"), "/policy/drafts", url.Values{"note": {"once"}})
+	ops.do(http.MethodPost, "/policy/drafts", form, nil).is(t, http.StatusSeeOther)
+	ops.do(http.MethodPost, "/policy/drafts", form, nil).is(t, http.StatusConflict, "sent already")
+	if ds, err := h.Broker.PolicyDrafts(t.Context(), h.Principals[brokertest.Operator]); err != nil || len(ds) != 1 {
+		t.Errorf("%d drafts, %v", len(ds), err)
+	}
+}

@@ -84,21 +84,22 @@ func TestTogetherRefuses(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 6)
 	b := h.as(brokertest.Approver)
-	if _, err := s.AskDeferred(t, "orders:eu/1:write"); broker.AsError(err).Kind != broker.Pending {
-		t.Fatal(err)
+	for _, scope := range []string{"orders:eu/1:write", "orders:eu/2:write"} {
+		if _, err := s.AskDeferred(t, scope); broker.AsError(err).Kind != broker.Pending {
+			t.Fatal(err)
+		}
 	}
-	all := h.waitingOf(s.Task.ID)
-	high := all[slices.IndexFunc(all, func(r broker.Request) bool { return r.Provider == "orders" })]
+	high := slices.DeleteFunc(h.waitingOf(s.Task.ID), func(r broker.Request) bool { return r.Provider != "orders" })
 	everybody, _ := h.Broker.Requests(t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{Provider: "plain"})
 	other := everybody[slices.IndexFunc(everybody, func(r broker.Request) bool { return r.TaskID != s.Task.ID })]
 	for name, list := range map[string][]broker.Request{
-		"six":          rs,
-		"one":          rs[:1],
-		"none":         nil,
-		"twice":        {rs[0], rs[1], rs[0]},
-		"another task": {rs[0], other},
-		"high":         {rs[0], high},
-		"high alone":   {high, high},
+		"six":           rs,
+		"one":           rs[:1],
+		"none":          nil,
+		"twice":         {rs[0], rs[1], rs[0]},
+		"another task":  {rs[0], other},
+		"two providers": {rs[0], high[0]},
+		"high":          high,
 	} {
 		if a := b.get("/together?" + idsOf(list).Encode()); a.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s is shown: %d", name, a.StatusCode)
@@ -142,8 +143,8 @@ func TestTogetherRefuses(t *testing.T) {
 			t.Errorf("%s: %d", who, a.StatusCode)
 		}
 	}
-	if got := h.waitingOf(s.Task.ID); len(got) != 7 {
-		t.Errorf("%d of 7 still wait", len(got))
+	if got := h.waitingOf(s.Task.ID); len(got) != 8 {
+		t.Errorf("%d of 8 still wait", len(got))
 	}
 }
 
@@ -168,6 +169,35 @@ func TestTogetherIsAllOrNothing(t *testing.T) {
 	all, err := h.Broker.Requests(t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID})
 	if err != nil || slices.ContainsFunc(all, func(r broker.Request) bool { return r.State == broker.RequestApproved }) {
 		t.Errorf("granted: %v", err)
+	}
+}
+
+// One answer to several is given by who has a say in each of them: not by the owner of
+// their task under any of their names, nor by who may decide a part.
+func TestTogetherIsForWhoMayDecide(t *testing.T) {
+	t.Parallel()
+	h, _, rs := few(t, 2)
+	var items []broker.Shown
+	for _, r := range rs {
+		items = append(items, broker.Shown{ID: r.ID, Digest: r.Digest, Seen: "{}"})
+	}
+	approver, group := []broker.Role{broker.RoleApprover}, []string{"approvers"}
+	one := scopes.MustParseSet("plain:t/a:read")
+	for name, who := range map[string]broker.Principal{
+		"its owner":              {ID: "BO@example.com", Roles: approver, Groups: group},
+		"under another name":     {ID: "ann", Also: []string{"bo@example.com"}, Roles: approver, Groups: group},
+		"its runner":             {ID: brokertest.Runner, Roles: approver, Groups: group},
+		"another group":          {ID: "ann", Roles: approver, Groups: []string{"others"}},
+		"an auditor":             {ID: "ann", Roles: []broker.Role{broker.RoleAuditor}, Groups: group},
+		"limited to one":         {ID: "ann", Roles: approver, Groups: group, Bounds: []scopes.Set{one}},
+		"by a group with limits": {ID: "ann", Roles: approver, Groups: group, Within: map[string]scopes.Set{"approvers": one}},
+	} {
+		if _, err := h.Broker.ApproveTogether(t.Context(), who, items, broker.Verdict{}); broker.AsError(err) == nil || broker.AsError(err).Kind != broker.Forbidden {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if out, err := h.Broker.ApproveTogether(t.Context(), h.Principals[brokertest.Approver], items, broker.Verdict{}); err != nil || len(out) != 2 || out[1].State != broker.RequestApproved {
+		t.Errorf("an approver: %v, %v", out, err)
 	}
 }
 

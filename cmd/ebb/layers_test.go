@@ -35,7 +35,8 @@ var layers = [][]string{
 	{"ebb/web/api", "ebb/web/signin/*", "ebb/broker/brokertest/crashtest"},
 	{"ebb/web/console/passkey"},
 	{"ebb/web/console", "ebb/web/api/walktest"},
-	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config"},
+	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config", "ebb/cmd/ebb/internal/box", "ebb/cmd/ebb/internal/box/seccomp"},
+	{"ebb/cmd/ebb/internal/box/*"},
 	{"ebb/cmd/ebb/internal/*"},
 	{"ebb/cmd/ebb", "ebb/.ci/peers/load"},
 }
@@ -73,7 +74,8 @@ var fences = map[string][]string{
 	"github.com/hashicorp/vault/api": {
 		"ebb/broker/vaultapi", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/static", "ebb/broker/provider/vault", "ebb/broker/seal/transit",
 	},
-	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer"},
+	"golang.org/x/net":        {"ebb/cmd/ebb/internal/box/seccomp"},
+	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer", "ebb/cmd/ebb/internal/box/bwrap", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/shim", "ebb/cmd/ebb/internal/pty"},
 	"net/http/pprof":          nil,
 	"ebb/attest/all":          {"ebb/cmd/ebb"},
 	"ebb/broker/notify/all":   {"ebb/cmd/ebb"},

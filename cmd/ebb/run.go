@@ -3,62 +3,76 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest/jose"
 	"ebb/broker"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/out"
+	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/pty"
 	"ebb/web/client"
 )
 
-// endPatience is how long `ebb run` tries to complete its task. Afterwards the
-// missing heartbeat ends it.
-const endPatience = 30 * time.Second
+// runFlags are the flags of `ebb run` beside those of its task.
+type runFlags struct {
+	task       taskFlags
+	kind       string // of box
+	tool, work string
+	user       string
+	read, env  []string
+}
 
 func newRun(c *cli) *cobra.Command {
-	var flags taskFlags
+	var flags runFlags
 	cmd := &cobra.Command{
-		Use: "run [flags] -- CMD [ARG...]", Short: "Open a task, run CMD in it, complete the task when CMD ends", Args: cobra.MinimumNArgs(1),
-		Long: `Open a task, run CMD as a plain child process, and complete the task when it
-exits or dies: every credential of it is dead then. The child finds EBB_URL,
-EBB_TASK_ID, EBB_CLIENT_ID and EBB_KEY_FILE in its environment, so that
-'ebb token --scope ...' works in it. Signals are passed on, and so is CMD's exit
-code; a CMD that died of a signal gives 128 + its number. If ebb itself dies, the
-missing heartbeat ends the task.`,
+		Use: "run [flags] -- CMD [ARG...]", Short: "Open a task, run CMD in a box, complete the task when CMD ends", Args: cobra.MinimumNArgs(1),
+		Long: `Open a task, run CMD in a box, and complete the task when CMD exits or dies: every
+credential of it is dead then, and so is everything that CMD has started.
+
+The box is made by bubblewrap. In it are the machine's programs to read, the work
+directory as /work, an empty home, and no network: 'ebb token --scope ...' asks for a
+credential there, over a socket of this process, which keeps the sandbox's key. Where
+no box can be made CMD does not run; --box none runs it as a plain child process, which
+finds EBB_URL, EBB_TASK_ID, EBB_CLIENT_ID and EBB_KEY_FILE in its environment.
+
+Signals are passed on, and so is CMD's exit code; a CMD that died of a signal gives
+128 + its number. If ebb itself dies, the box dies with it, and the missing heartbeat
+ends the task.`,
 	}
-	flags.add(cmd, 30*time.Second)
-	cmd.Flags().SetInterspersed(false)
+	flags.task.add(cmd, 30*time.Second)
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.StringVar(&flags.kind, "box", "auto", "what keeps CMD apart: auto or bwrap (bubblewrap), or none")
+	f.StringVar(&flags.tool, "tool", "", "tool that CMD is: all that the box asks for is asked for it")
+	f.StringVar(&flags.work, "work", ".", "`directory` that the box may write to, as /work")
+	f.StringArrayVar(&flags.read, "read", nil, "`path` that the box may read, at the same path, repeatable")
+	f.StringArrayVar(&flags.env, "env", nil, "variable of the box, `NAME=VALUE`, or NAME to pass yours on, repeatable")
+	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		if flags.heartbeat < 2*time.Second {
+		if flags.task.heartbeat < 2*time.Second {
 			return usage("--heartbeat is too short", "choose at least 2s; without heartbeats a dead ebb would leave the task open")
 		}
 		if !cmd.Flags().Changed("name") {
-			flags.name = filepath.Base(args[0])
+			flags.task.name = filepath.Base(args[0])
 		}
-		spec, err := flags.spec(true)
-		if err != nil {
-			return err
-		}
-		return c.runIn(cmd.Context(), spec, args)
+		return c.runIn(cmd.Context(), &flags, args)
 	})
 	return c.remote(cmd)
 }
 
-// runIn opens the task, runs the child and ends the task, whatever happened.
-func (c *cli) runIn(ctx context.Context, spec broker.TaskSpec, args []string) (err error) {
-	path, err := exec.LookPath(args[0])
+// runIn opens the task, runs the command and ends the task, whatever happened.
+func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err error) {
+	spec, err := flags.task.spec(true)
 	if err != nil {
-		return usage(err.Error(), "name a program that can be run")
+		return err
+	}
+	in, err := c.boxOf(flags, args)
+	if err != nil {
+		return err
 	}
 	o, err := c.operator(operatorKey)
 	if err != nil {
@@ -72,141 +86,87 @@ func (c *cli) runIn(ctx context.Context, spec broker.TaskSpec, args []string) (e
 	if ticket == nil {
 		return fail("ebb gave no ticket", "open the task with --attestor enroll")
 	}
-	dir, err := os.MkdirTemp("", "ebb-run-") // mode 0700
-	if err != nil {
+	if in.dir, err = os.MkdirTemp("", "ebb-run-"); err != nil { // mode 0700
 		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
 	}
-	defer os.RemoveAll(dir)
-	env, err := c.childEnv(ctx, *ticket, filepath.Join(dir, "sandbox.key"))
-	if err != nil {
+	defer os.RemoveAll(in.dir)
+	// What serves the box does so until the box is over, not until somebody presses a key.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	if err := c.furnish(serving, in, *ticket); err != nil {
 		return err
 	}
-	child := exec.Command(path, args[1:]...)
-	child.Args[0] = args[0]
-	child.Stdin, child.Stdout, child.Stderr, child.Env = c.stdin, c.stdout, c.stderr, env
-	return c.watch(ctx, o, task, child)
+	return c.watch(ctx, o, task, in)
 }
 
-// childEnv enrols the sandbox and says how the child proves to be it. The ticket
-// is spent before the child starts: no secret is in the environment but the name
-// of a file.
-func (c *cli) childEnv(ctx context.Context, ticket broker.Ticket, path string) ([]string, error) {
-	key, err := client.NewKey(jose.ES256)
+// watch runs the command to its end: signals go to it, heartbeats to ebb.
+func (c *cli) watch(ctx context.Context, o *client.Operator, task broker.Task, in *boxed) error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
+	defer signal.Stop(signals)
+	closeTerminal, err := in.openTerminal()
 	if err != nil {
-		return nil, err
+		return fail(err.Error(), "give CMD an input that is no terminal, such as </dev/null")
 	}
-	s, err := c.newSandbox(keyfile.File{Key: key})
+	running, err := in.kind.Start(in.spec)
 	if err != nil {
-		return nil, err
+		closeTerminal()
+		return boxFailure(err)
 	}
-	e, err := s.Enrol(ctx, ticket.Ticket)
-	if err != nil {
-		return nil, err
-	}
-	if err := keyfile.Write(path, keyfile.File{ClientID: e.ClientID, TaskID: e.TaskID, Key: key}); err != nil {
-		return nil, err
-	}
-	peer, err := c.peer()
-	if err != nil {
-		return nil, err
-	}
-	var env []string
-	for _, line := range c.environ {
-		// What points at the operator's own key or server must not reach the child.
-		if !strings.HasPrefix(line, "EBB_") {
-			env = append(env, line)
+	if in.pair != nil {
+		if err := in.pair.Join(); err != nil {
+			running.Kill()
 		}
 	}
-	env = append(env, "EBB_URL="+peer.Issuer, "EBB_TASK_ID="+e.TaskID, "EBB_CLIENT_ID="+e.ClientID, "EBB_KEY_FILE="+path)
-	if c.caFile != "" {
-		env = append(env, "EBB_CA_FILE="+c.caFile)
+	type end struct {
+		code int
+		err  error
 	}
-	if c.socket != "" {
-		env = append(env, "EBB_SOCKET="+c.socket)
-	}
-	return env, nil
-}
-
-// watch runs the child to its end: signals go to it, heartbeats to ebb.
-func (c *cli) watch(ctx context.Context, o *client.Operator, task broker.Task, child *exec.Cmd) error {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
-	defer signal.Stop(signals)
-	if err := child.Start(); err != nil {
-		return fail("CMD could not be started: "+err.Error(), "check that it can be run")
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- child.Wait() }()
+	ended := make(chan end, 1)
+	go func() {
+		code, err := running.Wait()
+		ended <- end{code, err}
+	}()
 	beats, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go c.beat(beats, o, task, child.Process)
+	go c.beat(beats, o, task, running)
 	for {
 		select {
 		case s := <-signals:
-			// At a terminal the child has had these already: it is in the same foreground group.
-			if (s == os.Interrupt || s == syscall.SIGQUIT) && terminal(c.stdin) {
-				continue
-			}
-			_ = child.Process.Signal(s) // it may be gone already
-		case err := <-ended:
-			return c.childEnd(err)
+			in.pass(running, s)
+		case e := <-ended:
+			closeTerminal()
+			c.status = exit(e.code)
+			return boxFailure(e.err)
 		}
 	}
 }
 
-// childEnd turns the child's end into this process's exit code.
-func (c *cli) childEnd(err error) error {
-	ee, ok := errors.AsType[*exec.ExitError](err)
-	if !ok {
-		return err
+// pass sends a signal on. What a terminal's keys mean says the terminal that the command has.
+func (b *boxed) pass(running box.Running, s os.Signal) {
+	switch {
+	case s == syscall.SIGWINCH:
+		if b.pair != nil {
+			b.pair.Resize()
+		}
+		return
+	case b.plain && (s == os.Interrupt || s == syscall.SIGQUIT) && b.spec.Stdin != nil && pty.Is(b.spec.Stdin):
+		return // a plain child is in the same foreground group, and has had it already
 	}
-	c.status = exit(ee.ExitCode())
-	if ws, ok := ee.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		c.status = exit(128 + int(ws.Signal()))
-	}
-	return nil
+	_ = running.Signal(s) // it may be over
 }
 
-// beat says that the runner is alive. When ebb says that the task is over, the
-// child is told to end: nothing it could still do would count.
-func (c *cli) beat(ctx context.Context, o *client.Operator, task broker.Task, child *os.Process) {
-	t := time.NewTicker(task.Heartbeat.Duration() / 3)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		now, err := o.Heartbeat(ctx, task.ID)
-		switch {
-		case err == nil && now.State == broker.TaskClosed, client.IsKind(err, broker.Conflict), client.IsKind(err, broker.NotFound):
-			c.sayf("ebb: the task was ended; CMD is told to stop\n")
-			_ = child.Signal(syscall.SIGTERM)
-			return
-		case err != nil && ctx.Err() == nil:
-			c.sayf("ebb: a heartbeat did not arrive: %s\n", explain(err))
-		}
+// boxFailure says what to do when there is no box, or no command in it.
+func boxFailure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, box.ErrCommand):
+		return usage(err.Error(), "name a program that can be run there; --read shows the box more of this machine")
+	case errors.Is(err, box.ErrWork):
+		return usage(err.Error(), "run ebb in a directory with nothing else in it, or name one with --work")
+	case errors.Is(err, box.ErrNone):
+		return fail(err.Error(), "install bubblewrap and let this user make user namespaces, or run CMD without a box: --box none")
 	}
-}
-
-// complete ends the task, trying again while ebb is out of reach.
-func (c *cli) complete(ctx context.Context, o *client.Operator, id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
-	defer cancel()
-	for wait := 200 * time.Millisecond; ; wait *= 2 {
-		done, err := o.Complete(ctx, id)
-		if err == nil {
-			c.sayf("ebb: task %s ended: %d credential(s) revoked, %d had expired\n", out.Line(id), done.Revoked, done.AlreadyExpired)
-			return nil
-		}
-		if exitOf(err) != exitUnavailable {
-			return fmt.Errorf("the task %s could not be completed: %w", id, err)
-		}
-		select {
-		case <-ctx.Done():
-			return fail("the task "+out.Line(id)+" could not be completed: ebb is out of reach", "it ends by itself when its heartbeat is missed; `ebb task complete "+out.Line(id)+"` ends it sooner")
-		case <-time.After(wait):
-		}
-	}
+	return err
 }

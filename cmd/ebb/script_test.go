@@ -30,6 +30,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("BIN", filepath.Dir(bin))
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_DATA_HOME", "")
 			e.Setenv("DATA", filepath.Join(e.WorkDir, ".local/share/ebb"))
@@ -54,7 +55,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready": ready, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
-			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken,
+			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken, "boxdir": boxDir,
 		},
 	})
 }
@@ -91,7 +92,7 @@ func buildBinary(t *testing.T) string {
 }
 
 // counterparts are real servers that scripts use when they are named.
-var counterparts = map[string]string{"REDIS": "EBB_TEST_REDIS", "POSTGRES": "EBB_TEST_POSTGRES"}
+var counterparts = map[string]string{"REDIS": "EBB_TEST_REDIS", "POSTGRES": "EBB_TEST_POSTGRES", "BWRAP": "EBB_TEST_BWRAP"}
 
 const patience = 20 * time.Second
 
@@ -187,6 +188,17 @@ func codes(ts *testscript.TestScript, neg bool, args []string) {
 	if fmt.Sprint(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
 	}
+}
+
+// boxDir makes a directory that a box may write to, and goes there: boxdir NAME. No box
+// is root, so as root it is somebody else's.
+func boxDir(ts *testscript.TestScript, neg bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	if os.Geteuid() == 0 {
+		ts.Check(os.Chown(dir, 4242, 4242))
+	}
+	ts.Check(ts.Chdir(dir))
 }
 
 // hup sends SIGHUP, which testscript's kill does not know, to what runs in the background.

@@ -86,6 +86,9 @@ func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
 	if t.request.PublicKey, err = c.publicLine(t.publicKey); err != nil {
 		return err
 	}
+	if c.keyFile == "" && c.env("EBB_ASK") != "" {
+		return c.tokenInBox(cmd, t)
+	}
 	s, id, err := c.sandbox(cmd, t)
 	if err != nil {
 		return err
@@ -104,15 +107,42 @@ func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
 	if err != nil {
 		return err
 	}
+	return c.printToken(cmd, t, cred, id.TaskID, func(method, url string, token provider.Secret) (string, error) {
+		return dpop.NewProof(id.Key, method, url, token.Reveal(), "", time.Now())
+	})
+}
+
+// tokenInBox asks the runner, who has the key.
+func (c *cli) tokenInBox(cmd *cobra.Command, t *tokenFlags) error {
+	if t.request.Scope.Empty() {
+		return usage("this box is enrolled already", "ask for something: --scope provider:resource:action")
+	}
+	a, err := c.asker()
+	if err != nil {
+		return err
+	}
+	cred, err := a.Token(cmd.Context(), t.request)
+	if err != nil {
+		return err
+	}
+	return c.printToken(cmd, t, cred, c.env("EBB_TASK_ID"), func(method, url string, token provider.Secret) (string, error) {
+		return a.Prove(cmd.Context(), method, url, token)
+	})
+}
+
+// prover makes the proof of one request with a credential (RFC 9449).
+type prover func(method, url string, token provider.Secret) (string, error)
+
+func (c *cli) printToken(cmd *cobra.Command, t *tokenFlags, cred client.Credential, taskID string, prove prover) error {
 	if t.use != "" {
-		return c.useLines(id.Key, cred, t.use)
+		return c.useLines(prove, cred, t.use)
 	}
 	if !cmd.Flags().Changed("output") {
 		c.printf("%s\n", cred.Token.Reveal())
 		return nil
 	}
 	return out.One(c.stdout, c.format, issuedColumns, issued{
-		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: id.TaskID,
+		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: taskID,
 		Class: string(cred.Class),
 	})
 }
@@ -135,7 +165,7 @@ func (c *cli) publicLine(path string) (string, error) {
 }
 
 // useLines prints the header lines of one request (RFC 9449 section 7.1).
-func (c *cli) useLines(key jose.Signer, cred client.Credential, use string) error {
+func (c *cli) useLines(prove prover, cred client.Credential, use string) error {
 	if cred.Type == "N_A" {
 		return usage("this credential is no access token", "leave out --use")
 	}
@@ -143,7 +173,7 @@ func (c *cli) useLines(key jose.Signer, cred client.Credential, use string) erro
 	if !ok {
 		return usage("--use needs a method and a URL", `write --use "GET https://api.example.com/things"`)
 	}
-	proof, err := dpop.NewProof(key, method, url, cred.Token.Reveal(), "", time.Now())
+	proof, err := prove(method, url, cred.Token)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,120 @@
+package ask_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/provider"
+	"ebb/cmd/ebb/internal/ask"
+	"ebb/scopes"
+	"ebb/web/client"
+)
+
+// sandbox answers as a function says.
+type sandbox func(client.TokenRequest) (client.Credential, error)
+
+func (s sandbox) Token(_ context.Context, r client.TokenRequest) (client.Credential, error) {
+	return s(r)
+}
+
+func serve(t *testing.T, c ask.Config) (*ask.Client, string) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- ask.Serve(ctx, l, c) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return ask.NewClient(socket), socket
+}
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	set := scopes.MustParseSet("a:b:read a:c:write")
+	want := client.Credential{
+		Token: provider.NewSecret("ebb-placeholder.lse_1"), Type: "Bearer", Format: "f", ExpiresAt: time.Unix(1790000000, 0).UTC(), Scope: set, Resource: "https://a", LeaseID: "lse_1", Class: provider.ClassInstant,
+	}
+	asked := make(chan client.TokenRequest, 1)
+	c, _ := serve(t, ask.Config{
+		Tool: "git", Asked: func(r client.TokenRequest) { asked <- r },
+		Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
+			if r.Scope.String() != set.String() || r.Tool != "git" || r.TTL != 90*time.Second || r.Reason != "because" || !r.Wait || r.Resource != "https://a" || r.PublicKey != "key" {
+				t.Errorf("asked %+v", r)
+			}
+			r.Pending(client.Pending{})
+			return want, nil
+		}),
+		Prove: func(method, url, token string) (string, error) { return method + url + token, nil },
+	})
+	// The tool is the box's, whatever the box says.
+	got, err := c.Token(t.Context(), client.TokenRequest{Scope: set, Tool: "other", TTL: 90 * time.Second, Reason: "because", Wait: true, Resource: "https://a", PublicKey: "key"})
+	if err != nil || !got.Token.Equal(want.Token) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	got.Token = want.Token
+	if a, b := tell(got), tell(want); a != b {
+		t.Errorf("got %s, want %s", a, b)
+	}
+	if r := <-asked; r.Scope.String() != set.String() {
+		t.Errorf("a person was asked about %s", r.Scope)
+	}
+	if proof, err := c.Prove(t.Context(), "GET", "https://a/x", want.Token); err != nil || proof != "GEThttps://a/xebb-placeholder.lse_1" {
+		t.Errorf("%q, %v", proof, err)
+	}
+}
+
+func tell(c client.Credential) string {
+	text, _ := json.Marshal([]any{c.Type, c.Format, c.ExpiresAt, c.Scope, c.Resource, c.LeaseID, c.Class})
+	return string(text)
+}
+
+// TestRefusals: the box reads ebb's own words, and of the runner's machine nothing.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	said := error(&client.Problem{Status: 403, Kind: broker.Denied, Detail: "Policy says no.", RetryAfter: 1500 * time.Millisecond, Instance: "req-1"})
+	c, socket := serve(t, ask.Config{Sandbox: sandbox(func(client.TokenRequest) (client.Credential, error) { return client.Credential{}, said })})
+	_, err := c.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet("a:b:read")})
+	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != broker.Denied || p.Detail != "Policy says no." || p.Status != 403 || p.RetryAfter != 2*time.Second {
+		t.Errorf("%+v", err)
+	}
+	said = errors.New("dial tcp 192.0.2.7:8420: /root/secret")
+	_, err = c.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet("a:b:read")})
+	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != broker.Unavailable || strings.Contains(err.Error(), "192.0.2.7") {
+		t.Errorf("%v", err)
+	}
+	raw := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	for body, want := range map[string]int{
+		`{"scope":"a:b:read"}`: 503, `{"scope":"a:b:read","tsk":"x"}`: 400, `{"scope":"a:b:read"} {}`: 400, `[]`: 400, ``: 400, `{"scope":"not one"}`: 400,
+		`{"scope":"a:b:read","reason":"` + strings.Repeat("x", 70<<10) + `"}`: 400,
+	} {
+		resp, err := raw.Post("http://runner/token", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%.60s: %d, want %d", body, resp.StatusCode, want)
+		}
+	}
+	resp, err := raw.Get("http://runner/token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("GET: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,111 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"ebb/web/client"
+)
+
+// Sandbox asks in the sandbox's name; *client.Sandbox does.
+type Sandbox interface {
+	Token(ctx context.Context, r client.TokenRequest) (client.Credential, error)
+}
+
+// Config is what Serve needs.
+type Config struct {
+	Sandbox Sandbox
+	// Prove signs the proof of one request with the sandbox's key.
+	Prove func(method, url, token string) (string, error)
+	// Tool is the one that all the box asks for is asked for; "" = as the box says.
+	Tool string
+	// Asked is called when a person has to decide; nil = nobody wants to know.
+	Asked func(client.TokenRequest)
+}
+
+// maxWaiting is how many questions of a box are answered at one time. Those beyond wait.
+const maxWaiting = 32
+
+// Serve answers a box until ctx is done or the listener fails. It closes the listener.
+func Serve(ctx context.Context, l net.Listener, c Config) error {
+	slots := make(chan struct{}, maxWaiting)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+tokenPath, func(w http.ResponseWriter, r *http.Request) { handle(w, r, slots, c.token) })
+	mux.HandleFunc("POST "+provePath, func(w http.ResponseWriter, r *http.Request) { handle(w, r, slots, c.prove) })
+	s := &http.Server{
+		Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	err := s.Serve(l)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// handle reads one question strictly and answers it.
+func handle[Q, A any](w http.ResponseWriter, r *http.Request, slots chan struct{}, do func(context.Context, Q) (A, error)) {
+	var q Q
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&q)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is more than one question")
+		}
+	}
+	if err != nil {
+		reply(w, http.StatusBadRequest, refusal{Status: http.StatusBadRequest, Kind: "invalid_request", Detail: "The question is not one. Use the ebb that is in the box."})
+		return
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-r.Context().Done():
+		return
+	}
+	a, err := do(r.Context(), q)
+	if err != nil {
+		f := refusalOf(err)
+		reply(w, f.Status, f)
+		return
+	}
+	reply(w, http.StatusOK, a)
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // who asked may be gone
+}
+
+func (c Config) token(ctx context.Context, q question) (answer, error) {
+	t := client.TokenRequest{
+		Scope: q.Scope, Resource: q.Resource, TTL: time.Duration(q.TTLSeconds) * time.Second, Tool: q.Tool, Reason: q.Reason, Wait: q.Wait, PublicKey: q.PublicKey,
+	}
+	if c.Tool != "" {
+		t.Tool = c.Tool
+	}
+	if c.Asked != nil {
+		t.Pending = func(client.Pending) { c.Asked(t) }
+	}
+	cred, err := c.Sandbox.Token(ctx, t)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{
+		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope, Resource: cred.Resource, LeaseID: cred.LeaseID, Class: cred.Class,
+	}, nil
+}
+
+func (c Config) prove(_ context.Context, q proofQuestion) (proofAnswer, error) {
+	proof, err := c.Prove(q.Method, q.URL, q.Token)
+	return proofAnswer{Proof: proof}, err
+}

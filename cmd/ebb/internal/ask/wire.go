@@ -1,0 +1,75 @@
+package ask
+
+import (
+	"errors"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/provider"
+	"ebb/scopes"
+	"ebb/web/client"
+)
+
+// Paths of the two things that a box may ask.
+const (
+	tokenPath = "/token"
+	provePath = "/prove"
+)
+
+const maxBody = 64 << 10
+
+// question is client.TokenRequest on the wire.
+type question struct {
+	Scope      scopes.Set `json:"scope"`
+	Resource   string     `json:"resource,omitempty"`
+	TTLSeconds int64      `json:"ttl_seconds,omitempty"`
+	Tool       string     `json:"tool,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+	Wait       bool       `json:"wait,omitempty"`
+	PublicKey  string     `json:"public_key,omitempty"`
+}
+
+// answer is client.Credential on the wire.
+type answer struct {
+	Token     string         `json:"access_token"`
+	Type      string         `json:"token_type"`
+	Format    string         `json:"issued_token_type,omitempty"`
+	ExpiresAt time.Time      `json:"expires_at"`
+	Scope     scopes.Set     `json:"scope"`
+	Resource  string         `json:"resource,omitempty"`
+	LeaseID   string         `json:"lease_id"`
+	Class     provider.Class `json:"revocability,omitempty"`
+}
+
+// proofQuestion asks for the proof of one request (RFC 9449).
+type proofQuestion struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	Token  string `json:"access_token"`
+}
+
+type proofAnswer struct {
+	Proof string `json:"proof"`
+}
+
+// refusal is client.Problem on the wire, without what only the runner could use.
+type refusal struct {
+	Status            int            `json:"status"`
+	Kind              broker.Kind    `json:"kind,omitempty"`
+	Detail            string         `json:"detail,omitempty"`
+	RetryAfterSeconds int64          `json:"retry_after_seconds,omitempty"`
+	Advice            *broker.Advice `json:"advice,omitempty"`
+}
+
+// refusalOf keeps ebb's own words; of other failures the box learns that there was one.
+func refusalOf(err error) refusal {
+	p, is := errors.AsType[*client.Problem](err)
+	if !is {
+		return refusal{Status: 503, Kind: broker.Unavailable, Detail: "The runner could not ask ebb. Try again."}
+	}
+	return refusal{Status: p.Status, Kind: p.Kind, Detail: p.Detail, RetryAfterSeconds: int64((p.RetryAfter + time.Second - 1) / time.Second), Advice: p.Advice}
+}
+
+func (r refusal) problem() *client.Problem {
+	return &client.Problem{Status: r.Status, Kind: r.Kind, Detail: r.Detail, RetryAfter: time.Duration(r.RetryAfterSeconds) * time.Second, Advice: r.Advice}
+}

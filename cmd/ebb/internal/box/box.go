@@ -1,0 +1,77 @@
+package box
+
+import (
+	"errors"
+	"os"
+)
+
+// ErrNone is wrapped by the error of a Kind that cannot make a box on this machine.
+var ErrNone = errors.New("no box can be made here")
+
+// ErrCommand is wrapped by the error of a command that could not be run in its box.
+var ErrCommand = errors.New("CMD could not be run")
+
+// ErrWork is wrapped by the error of a work directory that no box may have.
+var ErrWork = errors.New("the work directory holds more than work")
+
+// Spec is what runs in a box.
+type Spec struct {
+	Argv []string
+	// Env is all of the environment: nothing of this process's is added.
+	Env []string
+	// Work is a directory of the machine that is written to as WorkDir.
+	Work string
+	// Read are places of the machine that are read at their own paths, beside its programs.
+	Read []string
+	// Files are small files by their paths in the box, read-only.
+	Files map[string][]byte
+	// Sockets are directories of the machine with sockets in them, by their names below Dir.
+	Sockets map[string]string
+	// Ports are TCP ports of the box's loopback that lead to sockets, by their paths in the box.
+	Ports map[int]string
+	// Standard input, output and error. TTY: the input is a terminal, and only the box's.
+	Stdin, Stdout, Stderr *os.File
+	TTY                   bool
+	// User is who the box is to the machine; nil = who this process is.
+	User   *Owner
+	Limits Limits
+	// Ready is called when the kernel knows the box, before anything of Argv runs. An error ends
+	// the box. nil = nobody wants to know.
+	Ready func(Identity) error
+}
+
+// Owner is a user and a group of the machine.
+type Owner struct{ UID, GID uint32 }
+
+// Limits of all that is in a box. A zero is the kind's default.
+type Limits struct {
+	Processes uint64 // processes and threads
+	Files     uint64 // open ones, of each process
+	Temporary uint64 // bytes in memory that home and temporary directories may have, each
+}
+
+// Identity is what the kernel calls a box. The zero value is no box.
+type Identity struct {
+	PID   int    // of its first process, as this process sees it
+	NetNS uint64 // inode of its network namespace
+	PIDNS uint64 // inode of its process namespace
+}
+
+// Kind makes boxes.
+type Kind interface {
+	// Start starts one. An error that wraps ErrNone says that this machine makes none of this
+	// kind; after any error nothing of it runs. Whatever happens to this process, its boxes end
+	// with it.
+	Start(s Spec) (Running, error)
+}
+
+// Running is one box. Its methods may be called at any time, by several goroutines.
+type Running interface {
+	// Signal sends a signal to the command. One that comes before it runs is kept for it.
+	Signal(sig os.Signal) error
+	// Kill ends all of the box at once.
+	Kill()
+	// Wait returns when nothing of the box runs any more: the command's code, or 128 and the
+	// number of the signal that it died of. It is called once.
+	Wait() (code int, err error)
+}

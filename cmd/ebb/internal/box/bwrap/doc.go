@@ -1,0 +1,16 @@
+// Package bwrap makes boxes with bubblewrap: every namespace its own, no capability, no
+// network but a loopback that nothing else is on, the machine's programs read-only, and the
+// filter of package seccomp. The first process of a box is the shim of this binary.
+//
+//	kind.go     Kind, and what it needs of a machine
+//	start.go    start: descriptors, the box's identity, the shim's reports
+//	args.go     what bubblewrap is told
+//	etc.go      the box's own /etc
+//	stage.go    root starts a box as somebody else
+//	running.go  Signal, Kill, Wait
+//	other.go    no box but on Linux
+//
+// What comes in which order: bubblewrap is started, makes the namespaces and says on a
+// descriptor which they are; whoever wants to know of the box is told (Spec.Ready); only then
+// bubblewrap is let go on to the shim, and the shim starts the command.
+package bwrap

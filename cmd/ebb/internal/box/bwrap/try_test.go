@@ -1,0 +1,109 @@
+//go:build linux
+
+package bwrap_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// try is a hostile program. Each word is one attempt, and each line says what came of it.
+func try(words []string) {
+	for _, word := range words {
+		what, where, _ := strings.Cut(word, "=")
+		fmt.Printf("%s: %v\n", word, attempt(what, where))
+	}
+	os.Exit(0)
+}
+
+func attempt(what, where string) error {
+	switch what {
+	case "tcp", "udp", "unix":
+		c, err := net.DialTimeout(what, where, 5*time.Second)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Write([]byte("x"))
+		return err
+	case "lookup":
+		_, err := net.LookupHost(where)
+		return err
+	case "write":
+		return os.WriteFile(where, []byte("x"), 0o600)
+	case "read":
+		_, err := os.ReadFile(where)
+		return err
+	case "list":
+		_, err := os.ReadDir(where)
+		return err
+	case "socket":
+		return socket(where)
+	case "userns":
+		return unix.Unshare(unix.CLONE_NEWUSER)
+	case "spawn":
+		return spawn()
+	}
+	return call(what)
+}
+
+var families = map[string][2]int{
+	"unix": {unix.AF_UNIX, 0}, "inet": {unix.AF_INET, 0}, "inet6": {unix.AF_INET6, 0}, "route": {unix.AF_NETLINK, unix.NETLINK_ROUTE},
+	"vsock": {unix.AF_VSOCK, 0}, "packet": {unix.AF_PACKET, 0}, "audit": {unix.AF_NETLINK, unix.NETLINK_AUDIT}, "alg": {unix.AF_ALG, 0}, "xdp": {unix.AF_XDP, 0},
+}
+
+func socket(name string) error {
+	kind := unix.SOCK_STREAM
+	if f := families[name][0]; f == unix.AF_NETLINK || f == unix.AF_PACKET {
+		kind = unix.SOCK_RAW
+	}
+	if name == "alg" {
+		kind = unix.SOCK_SEQPACKET
+	}
+	fd, err := unix.Socket(families[name][0], kind, families[name][1])
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err
+}
+
+// call makes a system call with arguments that do no harm where it is let through.
+func call(name string) error {
+	zero := make([]byte, 256)
+	at := uintptr(unsafe.Pointer(&zero[0]))
+	calls := map[string][4]uintptr{
+		"getpid": {unix.SYS_GETPID}, "io_uring_setup": {unix.SYS_IO_URING_SETUP, 1, at}, "keyctl": {unix.SYS_KEYCTL, 0, 0}, "add_key": {unix.SYS_ADD_KEY},
+		"userfaultfd": {unix.SYS_USERFAULTFD}, "bpf": {unix.SYS_BPF, 0, at, 8}, "perf_event_open": {unix.SYS_PERF_EVENT_OPEN, at}, "mount": {unix.SYS_MOUNT},
+		"setns": {unix.SYS_SETNS}, "open_by_handle_at": {unix.SYS_OPEN_BY_HANDLE_AT}, "kexec_load": {unix.SYS_KEXEC_LOAD}, "init_module": {unix.SYS_INIT_MODULE},
+		"tiocsti": {unix.SYS_IOCTL, 0, unix.TIOCSTI, at}, "tiocsti-high": {unix.SYS_IOCTL, 0, unix.TIOCSTI | 1<<32, at}, "tiocgwinsz": {unix.SYS_IOCTL, 0, unix.TIOCGWINSZ, at},
+		"x32": {0x40000000 | unix.SYS_GETPID}, "ptrace-shim": {unix.SYS_PTRACE, unix.PTRACE_ATTACH, 1},
+	}
+	a, known := calls[name]
+	if !known {
+		panic(name)
+	}
+	_, _, errno := unix.Syscall(a[0], a[1], a[2], a[3])
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// spawn starts processes until the kernel says no, and says how many there were.
+func spawn() error {
+	for n := 0; ; n++ {
+		if n > 5000 {
+			return nil
+		}
+		if err := exec.Command("sleep", "600").Start(); err != nil {
+			return fmt.Errorf("after %d: %w", n, err)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Package box is the contract of what runs a command apart from its machine: the compute
+// sandbox of `ebb run`. Sub-folders are its kinds.
+//
+//	box.go      Spec, Kind, Running: what runs, what makes a box, one that runs
+//	layout.go   where things are in a box
+//	status.go   what the first process of a box says to who made it
+//
+// A box has a home and temporary directories of its own, the machine's programs to read,
+// one work directory to write to, and no network: sockets that the runner puts into it are
+// the only ways out. Its kinds are bwrap, and none, which is no box at all.
+//
+//	bwrap/     bubblewrap, with the shim of this binary as the first process
+//	none/      a plain child process
+//	seccomp/   the filter of system calls of a box
+package box

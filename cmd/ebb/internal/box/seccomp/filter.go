@@ -1,0 +1,98 @@
+//go:build linux
+
+package seccomp
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Where struct seccomp_data has its fields. Of an argument the lower half is looked at, which
+// is all that the kernel takes of those below.
+const (
+	offCall = 0
+	offArch = 4
+	offArgs = 16
+)
+
+// machines that there is a filter for, by what seccomp calls them.
+var machines = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// x32 marks calls of another way to call the same kernel of amd64.
+const x32 = 0x40000000
+
+// Filter is the program in the form that bubblewrap reads: struct sock_filter, one after the
+// other, in the machine's byte order. Calls of another machine's kind kill who makes them.
+func Filter() ([]byte, error) {
+	arch, known := machines[runtime.GOARCH]
+	if !known {
+		return nil, fmt.Errorf("there is no filter of system calls for %s", runtime.GOARCH)
+	}
+	raw, err := bpf.Assemble(program(arch))
+	if err != nil {
+		return nil, fmt.Errorf("the filter of system calls: %w", err)
+	}
+	var out []byte
+	for _, i := range raw {
+		out = binary.NativeEndian.AppendUint16(out, i.Op)
+		out = append(out, i.Jt, i.Jf)
+		out = binary.NativeEndian.AppendUint32(out, i.K)
+	}
+	return out, nil
+}
+
+func program(arch uint32) []bpf.Instruction {
+	p := []bpf.Instruction{
+		load(offArch),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: arch, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS},
+		load(offCall),
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: x32, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS},
+	}
+	for _, nr := range refused {
+		p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: 1}, fails(unix.EPERM))
+	}
+	p = append(p, only(unix.SYS_SOCKET, sockets())...)
+	p = append(p, only(unix.SYS_IOCTL, requests())...)
+	return append(p, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+}
+
+// only runs checks for one call. They end the program.
+func only(nr uint32, checks []bpf.Instruction) []bpf.Instruction {
+	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(checks))}}, checks...)
+}
+
+// sockets allows the families of a network namespace, and netlink for routes, by which
+// programs list addresses.
+func sockets() []bpf.Instruction {
+	var p []bpf.Instruction
+	p = append(p, load(offArgs))
+	for _, f := range families {
+		p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: f, SkipTrue: 1}, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+	}
+	return append(p,
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_NETLINK, SkipTrue: 3},
+		load(offArgs+2*8),
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.NETLINK_ROUTE, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW},
+		fails(unix.EAFNOSUPPORT))
+}
+
+func requests() []bpf.Instruction {
+	p := []bpf.Instruction{load(offArgs + 8)}
+	for _, r := range typing {
+		p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: r, SkipTrue: 1}, fails(unix.EPERM))
+	}
+	return append(p, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+}
+
+func load(off uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: off, Size: 4} }
+
+func fails(e unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(e)}
+}

@@ -1,0 +1,47 @@
+//go:build linux
+
+package shim
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Parse reads the command line behind the word shim.
+func Parse(args []string) (Config, error) {
+	c := Config{Ports: map[int]string{}}
+	f := flag.NewFlagSet("shim", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	status := f.Int("status-fd", 0, "descriptor to report on")
+	f.Uint64Var(&c.Processes, "processes", 0, "how many processes and threads")
+	f.Uint64Var(&c.Files, "files", 0, "how many open files of each process")
+	f.BoolVar(&c.TTY, "tty", false, "standard input is a terminal of the box's own")
+	f.Func("port", "port of loopback and the socket it leads to, PORT=SOCKET", func(s string) error {
+		number, socket, _ := strings.Cut(s, "=")
+		port, err := strconv.ParseUint(number, 10, 16)
+		if err != nil || socket == "" {
+			return errors.New("not PORT=SOCKET")
+		}
+		c.Ports[int(port)] = socket
+		return nil
+	})
+	if err := f.Parse(args); err != nil {
+		return c, fmt.Errorf("shim: %w", err)
+	}
+	c.Argv = f.Args()
+	if len(c.Argv) == 0 || c.Processes == 0 || c.Files == 0 {
+		return c, errors.New("shim: a command, --processes and --files are needed")
+	}
+	// Whoever tries it by hand has not the descriptor.
+	if *status < 3 || syscall.Fstat(*status, new(syscall.Stat_t)) != nil {
+		return c, errors.New("shim: --status-fd is not open")
+	}
+	c.Status = os.NewFile(uintptr(*status), "status")
+	return c, nil
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/cmd/ebb/internal/box"
+)
+
+// Config is what Run does.
+type Config struct {
+	Argv   []string
+	Status *os.File // where box.Status is written
+	TTY    bool     // standard input is a terminal that becomes the command's
+	// Ports of loopback and the sockets that they lead to.
+	Ports            map[int]string
+	Processes, Files uint64 // limits; none is 0
+}
+
+// passed are the signals that the command gets.
+var passed = []os.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGCONT, unix.SIGTSTP, unix.SIGWINCH,
+}
+
+// Run runs the command to its end and returns the exit code that this process is to end with.
+// All that the command has left behind dies with this process, which is the first of the box.
+func Run(c Config) (int, error) {
+	// A descriptor that somebody left open for the runner is not for the command.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return 1, fmt.Errorf("close_range: %w", err)
+	}
+	say := json.NewEncoder(c.Status)
+	code, err := c.run(say)
+	if err != nil && say.Encode(box.Status{Error: err.Error()}) == nil {
+		return code, nil // the runner says it: standard error is the command's
+	}
+	return code, err
+}
+
+func (c Config) run(say *json.Encoder) (int, error) {
+	// Before anything can be sent: a first process has no default for a signal but none.
+	signals, children := make(chan os.Signal, 64), make(chan os.Signal, 1)
+	signal.Notify(signals, passed...)
+	signal.Notify(children, unix.SIGCHLD)
+	if err := confine(c.Processes, c.Files); err != nil {
+		return 1, err
+	}
+	for port, socket := range c.Ports {
+		if err := carry(port, socket); err != nil {
+			return 1, err
+		}
+	}
+	path, err := exec.LookPath(c.Argv[0])
+	if err != nil {
+		return 1, err
+	}
+	pid, err := syscall.ForkExec(path, c.Argv, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, Ctty: 0},
+	})
+	if err != nil {
+		return 1, fmt.Errorf("%s: %w", c.Argv[0], err)
+	}
+	if err := say.Encode(box.Status{Running: true}); err != nil {
+		return 1, err
+	}
+	for {
+		select {
+		case s := <-signals:
+			_ = syscall.Kill(pid, s.(syscall.Signal)) // it may be over
+		case <-children:
+			ws, ended, err := bury(pid)
+			if err != nil {
+				return 1, err
+			}
+			if !ended {
+				continue
+			}
+			if ws.Signaled() {
+				return 128 + int(ws.Signal()), say.Encode(box.Status{Ended: true, Signal: int(ws.Signal())})
+			}
+			return ws.ExitStatus(), say.Encode(box.Status{Ended: true, Code: ws.ExitStatus()})
+		}
+	}
+}
+
+// bury takes every child that has ended, its own and those that lost their parents, and says
+// how the command ended, if it has.
+func bury(command int) (of syscall.WaitStatus, ended bool, err error) {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.ECHILD), pid == 0:
+			return of, ended, nil
+		case err != nil:
+			return of, ended, fmt.Errorf("wait4: %w", err)
+		case pid == command:
+			of, ended = ws, true
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 	"ebb/broker/brokertest"
 )
 
-// Assertions 90 to 92 and hostile cases H13 to H16, H23: client assertions.
+// A90 to A92 and hostile cases H13 to H16, H23: client assertions.
 func TestClientAssertionsAreStrict(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	key := e.Keys[brokertest.Runner]

@@ -71,7 +71,7 @@ func ath(token string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// TestRefused is assertions A33 to A44 and A52, cases H25 to H40, and the OIDF
+// TestRefused is A33 to A44 and A52, H25 to H40, and the OIDF
 // negative list.
 func TestRefused(t *testing.T) {
 	t.Parallel()

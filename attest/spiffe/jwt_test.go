@@ -26,40 +26,40 @@ func TestJWTSuite(t *testing.T) {
 	now := f.clock.Now()
 	bad := tokens.Bad(map[string]func(*testing.T) attest.Evidence{
 		"wrong audience":       with(attesttest.Claims{"aud": aud + "/"}),
-		"H90 two audiences":    with(attesttest.Claims{"aud": []string{aud, "https://other.example"}}),
+		"A90 two audiences":    with(attesttest.Claims{"aud": []string{aud, "https://other.example"}}),
 		"token endpoint":       with(attesttest.Claims{"aud": aud + "/oauth2/token"}),
-		"H94 empty audience":   with(attesttest.Claims{"aud": []string{}}),
+		"A94 empty audience":   with(attesttest.Claims{"aud": []string{}}),
 		"wrong issuer":         with(attesttest.Claims{"sub": "spiffe://third.test/sandbox/42"}),
 		"expired":              with(attesttest.Claims{"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(-time.Second).Unix()}),
-		"H94 no expiry":        with(attesttest.Claims{"exp": nil}),
+		"A94 no expiry":        with(attesttest.Claims{"exp": nil}),
 		"not yet valid":        with(attesttest.Claims{"nbf": now.Add(time.Second).Unix()}),
 		"issued in the future": with(attesttest.Claims{"iat": now.Add(time.Second).Unix()}),
 		"clock off by 5 min":   with(attesttest.Claims{"iat": now.Add(5 * time.Minute).Unix(), "exp": now.Add(10 * time.Minute).Unix()}),
-		"H91 16 minutes":       with(attesttest.Claims{"exp": now.Add(15*time.Minute + time.Second).Unix()}),
-		"H91 no iat, 16 min":   with(attesttest.Claims{"iat": nil, "exp": now.Add(15*time.Minute + time.Second).Unix()}),
+		"A91 16 minutes":       with(attesttest.Claims{"exp": now.Add(15*time.Minute + time.Second).Unix()}),
+		"A91 no iat, 16 min":   with(attesttest.Claims{"iat": nil, "exp": now.Add(15*time.Minute + time.Second).Unix()}),
 		"no subject":           with(attesttest.Claims{"sub": nil}),
 		"path not accepted":    with(attesttest.Claims{"sub": "spiffe://" + home + "/admin"}),
 		"bound to another":     with(attesttest.Claims{"cnf": map[string]string{"x5t#S256": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}),
-		"H95 wrong key":        func(t *testing.T) attest.Evidence { return document(t, f.home.tokenBy(newKey(t), nil, nil)) },
+		"A95 wrong key":        func(t *testing.T) attest.Evidence { return document(t, f.home.tokenBy(newKey(t), nil, nil)) },
 		"wrong key":            func(t *testing.T) attest.Evidence { return document(t, f.home.tokenBy(f.away.jwt, nil, nil)) },
 		// H17: right in everything but whose key: another trust domain's, under its own kid.
 		"H17 trust domain A, bundle B": func(t *testing.T) attest.Evidence {
 			return document(t, f.away.tokenWith(nil, attesttest.Claims{"sub": boxID}))
 		},
-		// H95: the key of the CA, as kid nothing, the serial number or the JWT key's.
-		"H95 x509-svid key": func(t *testing.T) attest.Evidence { return document(t, f.home.tokenBy(f.home.key, nil, nil)) },
-		"H95 x509-svid key by serial": func(t *testing.T) attest.Evidence {
+		// A95: the key of the CA, as kid nothing, the serial number or the JWT key's.
+		"A95 x509-svid key": func(t *testing.T) attest.Evidence { return document(t, f.home.tokenBy(f.home.key, nil, nil)) },
+		"A95 x509-svid key by serial": func(t *testing.T) attest.Evidence {
 			return document(t, f.home.tokenBy(f.home.key, attesttest.Claims{"kid": f.home.cert.SerialNumber.String()}, nil))
 		},
 		"no kid":         header(attesttest.Claims{"kid": nil}),
 		"H7 empty kid":   header(attesttest.Claims{"kid": ""}),
 		"H7 foreign kid": header(attesttest.Claims{"kid": f.away.kid}),
-		"H93 wit+jwt":    header(attesttest.Claims{"typ": "wit+jwt"}),
-		"H93 EdDSA":      header(attesttest.Claims{"alg": "EdDSA"}),
+		"A93 wit+jwt":    header(attesttest.Claims{"typ": "wit+jwt"}),
+		"A93 EdDSA":      header(attesttest.Claims{"alg": "EdDSA"}),
 		"H5 own key":     header(attesttest.Claims{"jwk": attesttest.PublicJWK(t, newKey(t))}),
 	})
 	for _, sub := range notIDs() {
-		bad["H96 "+sub] = with(attesttest.Claims{"sub": sub})
+		bad["A96 "+sub] = with(attesttest.Claims{"sub": sub})
 	}
 	attesttest.Run(t, attesttest.Suite{
 		Attestor: f.Attestor, Clock: f.clock, Good: with(nil), Bad: bad,

@@ -143,7 +143,7 @@ func TestWorkloadEvidence(t *testing.T) {
 			return with(with(url.Values{"task_id": {task}, "scope": {canRead}, c.param: {document}}, c.more...), more...)
 		}
 		evidence := p.token(t, nil)
-		for range 2 { // workload tokens are legitimately reused (D7)
+		for range 2 { // workload tokens are legitimately reused
 			a := r.post(t, tokenURL, form(evidence), b.prove(t))
 			if a.status != 200 {
 				t.Fatalf("%s: %d %s", name, a.status, a.body)

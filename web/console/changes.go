@@ -20,7 +20,7 @@ var factLabels = map[string]string{
 }
 
 // changes is what differs between the facts of a request and the same made again: every
-// member, whether this page knows it or not (B3).
+// member, whether this page knows it or not.
 func changes(r broker.Request, effect policy.Effect, again broker.Request) []row {
 	var out []row
 	if effect != policy.Ask {

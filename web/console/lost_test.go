@@ -104,7 +104,7 @@ func TestDatabaseGone(t *testing.T) {
 	a.is(t, http.StatusServiceUnavailable, "typed with care", `value="too_broad"`, "nothing is lost")
 }
 
-// What an approver was shown is kept as it was, for auditors (B6).
+// What an approver was shown is kept as it was, for auditors.
 func TestSeen(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

@@ -48,7 +48,7 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 		return Request{}, voteError(err)
 	}
 	out.Match = MatchCode(out.ID)
-	return out, b.afterVote(ctx, who, out)
+	return out, b.afterVote(ctx, out)
 }
 
 // ballot is a vote with what is kept of it on the record. with: the requests, in their
@@ -147,7 +147,7 @@ func (b *Broker) stillTrue(ctx context.Context, r Request) error {
 }
 
 // afterVote counts how the request ended and, on suspicion, stops the task.
-func (b *Broker) afterVote(ctx context.Context, who Principal, r Request) error {
+func (b *Broker) afterVote(ctx context.Context, r Request) error {
 	switch r.State {
 	case RequestApproved:
 		b.m.requests.WithLabelValues("approved").Inc()

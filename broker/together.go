@@ -95,7 +95,7 @@ func (b *Broker) ApproveTogether(ctx context.Context, who Principal, items []Sho
 	var after error
 	for i := range out {
 		out[i].Match = MatchCode(out[i].ID)
-		after = errors.Join(after, b.afterVote(ctx, who, out[i]))
+		after = errors.Join(after, b.afterVote(ctx, out[i]))
 	}
 	return out, after
 }

@@ -146,10 +146,12 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// try does something for a minute at most, and logs what keeps it from that: a database
+// that never answers, too.
 func (n *Notifier) try(ctx context.Context, what string, do func(context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	inTime, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := do(ctx)
+	err := do(inTime)
 	if err != nil && ctx.Err() == nil {
 		n.cfg.Logger.WarnContext(ctx, "notifications wait: "+what, "error", err)
 	}

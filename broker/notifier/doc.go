@@ -15,11 +15,11 @@
 //
 // An entry of the record is written in the unit that makes it true, so that a notice
 // derived from it is neither lost nor of something that did not happen, and no write of
-// the broker is any longer for it (docs/decisions). To have people told of something, put
+// the broker is any longer for it (docs/decisions/0040-told-from-the-record.md). To have people told of something, put
 // it on the record: entries of a kind that begins with "breakglass." go to all approvers and
 // auditors, and those that begin with "policy.draft" to operators, without another call.
 //
 // Who is asked is told with risk and reasons, and how it ended. Who answered what is never
-// told: before a request is over, that would sway the second person (B4); afterwards
+// told: before a request is over, that would sway the second person; afterwards
 // the page says it to those who may see it.
 package notifier

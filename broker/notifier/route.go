@@ -106,7 +106,7 @@ func (n *Notifier) asked(r broker.Request, known everybody) (items []notify.Item
 		late := notice
 		late.Event = notify.Escalated
 		for _, to := range n.recipients(route.Escalate, concerned{groups: groups, not: mine}, known) {
-			items = n.add(items, to, late, later(half, now), r.ExpiresAt, true)
+			items = n.add(items, to, late, slices.MaxFunc([]time.Time{half, now}, time.Time.Compare), r.ExpiresAt, true)
 		}
 	}
 	return items
@@ -171,11 +171,4 @@ func (n *Notifier) told(notice notify.Notice, whom concerned, known everybody, a
 		}
 	}
 	return items
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -9,9 +9,10 @@ import (
 	"ebb/broker"
 )
 
-func (t *ledgerTest) due(l broker.Ledger, hold time.Duration, want ...int) {
+// due takes what is due, for a minute.
+func (t *ledgerTest) due(l broker.Ledger, want ...int) {
 	t.Helper()
-	got, err := l.Due(t.ctx, t.now(), t.in(hold), 100)
+	got, err := l.Due(t.ctx, t.now(), t.in(time.Minute), 100)
 	t.want("Due", err, nil)
 	slices.Sort(got)
 	var ids []string
@@ -32,21 +33,21 @@ func taskDue(t *ledgerTest) {
 	never := t.live(t.id("tsk", 7))
 	never.Due = time.Time{}
 	t.put(never)
-	t.due(t.l, time.Minute, 0)
-	t.due(t.l, time.Minute)
+	t.due(t.l, 0)
+	t.due(t.l)
 	t.clock.move(20 * time.Second)
 	_, _, err := t.l.SetState(t.ctx, t.id("tsk", 2), broker.TaskPaused, t.now(), t.keep())
 	t.want("SetState", err, nil)
 	got, err := t.l.Due(t.ctx, t.now(), t.in(time.Minute), 1)
 	t.want("Due", err, nil)
 	t.same("one of two", got, []string{t.id("tsk", 1)})
-	t.due(t.second(), time.Minute, 2)
+	t.due(t.second(), 2)
 	// The takers died: what they held is due again.
 	t.clock.move(time.Minute)
-	t.due(t.l, time.Minute, 0, 1, 2, 3, 4)
+	t.due(t.l, 0, 1, 2, 3, 4)
 	t.close(t.id("tsk", 3))
 	t.clock.move(61 * time.Second)
-	t.due(t.l, time.Minute, 0, 1, 2, 4)
+	t.due(t.l, 0, 1, 2, 4)
 }
 
 func taskDueMoves(t *ledgerTest) {
@@ -58,20 +59,20 @@ func taskDueMoves(t *ledgerTest) {
 	}
 	touch(60 * time.Second)
 	t.clock.move(30 * time.Second)
-	t.due(t.l, time.Minute) // moved later
+	t.due(t.l) // moved later
 	touch(10 * time.Second)
 	t.clock.move(10 * time.Second)
-	t.due(t.l, time.Minute, 1) // moved earlier
+	t.due(t.l, 1) // moved earlier
 	touch(20 * time.Second)
 	t.clock.move(20 * time.Second)
-	t.due(t.l, time.Minute, 1) // moved while held
+	t.due(t.l, 1) // moved while held
 	t.put(t.live(id))
-	t.due(t.l, time.Minute) // putting again does not show it
+	t.due(t.l) // putting again does not show it
 	t.clock.move(time.Minute)
-	t.due(t.l, time.Minute, 1)
+	t.due(t.l, 1)
 	_, err := t.l.Touch(t.ctx, id, broker.Touch{Denials: 1})
 	t.want("Touch", err, nil)
-	t.due(t.l, time.Minute) // another touch does not show it
+	t.due(t.l) // another touch does not show it
 }
 
 func taskDueFencing(t *ledgerTest) {

@@ -57,7 +57,7 @@ func (s *Server) fault(r *http.Request) *Fault {
 }
 
 // instead answers in place of the deed.
-func (f *Fault) instead(s *Server, w http.ResponseWriter, r *http.Request) bool {
+func (f *Fault) instead(w http.ResponseWriter, r *http.Request) bool {
 	switch f.Kind {
 	case Hang:
 		f.hang(r)

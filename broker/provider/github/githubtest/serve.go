@@ -71,7 +71,7 @@ func (s *Server) frame(w http.ResponseWriter, r *http.Request, documented bool, 
 	if documented {
 		s.checkRequest(r, body)
 	}
-	if fault != nil && fault.instead(s, w, r) {
+	if fault != nil && fault.instead(w, r) {
 		return
 	}
 	s.mu.Lock()

@@ -262,3 +262,80 @@ func TestEndClosesIdleConnections(t *testing.T) {
 	}
 	t.Errorf("%d connections are left", open.Load())
 }
+
+// A box has so many connections at one time: the next one waits, and comes when one ends.
+func TestConnectionsOfABox(t *testing.T) {
+	t.Parallel()
+	const most = 64
+	var here atomic.Int32
+	over := make(chan struct{})
+	b := newBed(t, func(http.ResponseWriter, *http.Request) {
+		here.Add(1)
+		<-over
+	})
+	release := sync.OnceFunc(func() { close(over) })
+	defer release()
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	var wg sync.WaitGroup
+	for range most {
+		c := x.client(t, false)
+		wg.Go(func() {
+			r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "https://"+b.host+"/v1/x", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("Authorization", "Bearer "+p)
+			res, err := c.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = res.Body.Close()
+			c.CloseIdleConnections()
+		})
+	}
+	for range 3000 {
+		if here.Load() == most {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := here.Load(); n != most {
+		t.Fatalf("%d of %d requests arrived", n, most)
+	}
+	c, err := x.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", b.host, b.host)
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if n, err := c.Read(make([]byte, 1)); err == nil || n != 0 {
+		t.Error("one connection more than a box may have was served")
+	}
+	release()
+	wg.Wait()
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Errorf("it was not served when there was room: %v", err)
+	}
+}
+
+// Who opens a tunnel and says nothing in it does not keep it.
+func TestSilentTunnel(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x := b.box(t)
+	c, err := x.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", b.host, b.host)
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		t.Errorf("it stays open: %v", err)
+	}
+}

@@ -142,25 +142,30 @@ func (s *Source) look(ctx context.Context, asked bool) {
 		s.cfg.Log.WarnContext(ctx, "the database did not say which policies are published: the last good ones stay in force", "policy", before, "error", err)
 	case err != nil:
 		s.cfg.Log.ErrorContext(ctx, "POLICIES NOT RELOADED: the last good ones stay in force", "policy", before, "error", err)
-		s.record(ctx, audit.PolicyRejected, map[string]any{"in_force": before, "problems": problemTexts(err)})
+		_ = s.record(ctx, audit.PolicyRejected, map[string]any{"in_force": before, "problems": problemTexts(err)})
 	case f.set != nil:
 		if f.Version != before {
 			// On the record first: nothing may be decided by a set that the record does not name.
-			s.record(ctx, audit.PolicyReloaded, map[string]any{"before": before, "policy": f.Version, "release": f.Number})
+			if err := s.record(ctx, audit.PolicyReloaded, map[string]any{"before": before, "policy": f.Version, "release": f.Number}); err != nil {
+				s.seen = "" // the next look finds it again
+				return
+			}
 		}
 		s.take(f)
 		s.cfg.Log.InfoContext(ctx, "policies reloaded", "policy", f.Version, "policies", f.set.Len(), "changed", f.Version != before)
 	}
 }
 
-func (s *Source) record(ctx context.Context, kind string, data map[string]any) {
+// record says what was found. That it cannot is in the log, which it has told.
+func (s *Source) record(ctx context.Context, kind string, data map[string]any) error {
 	raw, err := json.Marshal(data)
 	if err == nil {
 		err = s.cfg.Journal.Append(ctx, broker.Record{Entries: []audit.Entry{{At: s.cfg.Now(), Kind: kind, Actor: "ebb", Data: raw}}})
 	}
 	if err != nil {
-		s.cfg.Log.ErrorContext(ctx, "a change of policy could not be recorded", "kind", kind, "error", err)
+		s.cfg.Log.ErrorContext(ctx, "a change of policy could not be recorded: the last policies stay in force", "kind", kind, "error", err)
 	}
+	return err
 }
 
 // problemTexts bounds what goes on the record.

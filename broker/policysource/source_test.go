@@ -1,6 +1,8 @@
 package policysource_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"ebb/broker"
@@ -58,5 +60,61 @@ func TestReleasesReachReplicas(t *testing.T) {
 	}
 	if _, err := policysource.Open(t.Context(), c); policyset.Problems(err) == nil {
 		t.Errorf("it starts with what it cannot read: %v", err)
+	}
+}
+
+// fallible is a journal that takes no writes when it is told so.
+type fallible struct {
+	broker.Journal
+	off bool
+}
+
+func (f *fallible) Append(ctx context.Context, r broker.Record) error {
+	if f.off {
+		return errors.New("database is locked")
+	}
+	return f.Journal.Append(ctx, r)
+}
+
+// Nothing is decided by a set that the record does not name: what cannot be recorded is not
+// in force, and is tried again.
+func TestReloadIsRecordedFirst(t *testing.T) {
+	t.Parallel()
+	e := brokertest.New(t, brokertest.Config{Published: true})
+	journal := &fallible{Journal: e.Store}
+	replica, err := policysource.Open(t.Context(), policysource.Config{Releases: e.Store, Journal: journal, Log: e.Config.Logger, Now: e.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := replica.InForce().Version
+	d, err := e.Broker.DraftPolicies(t.Context(), e.Principals[brokertest.Operator], "", []policyset.File{{Name: "a.cedar", Text: `@id("r") permit (principal, action == Ebb::Action::"read", resource);`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Broker.PublishPolicies(t.Context(), e.Principals[brokertest.Operator2], d.ID, d.Digest(), broker.Verdict{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := func() (n int) {
+		for entry, err := range e.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.PolicyReloaded}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if entry.Kind == audit.PolicyReloaded {
+				n++
+			}
+		}
+		return n
+	}
+	had := recorded()
+	journal.off = true
+	replica.Look(t.Context())
+	if got := replica.Live().Current().Version(); got != before || recorded() != had {
+		t.Errorf("%s is in force, which the record does not say", got)
+	}
+	journal.off = false
+	replica.Look(t.Context())
+	if got := replica.Live().Current().Version(); got != r.Version || recorded() != had+1 {
+		t.Errorf("%s is in force and %d entries say so, once the record takes writes", got, recorded()-had)
 	}
 }

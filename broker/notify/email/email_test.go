@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 
+	"ebb/attest/fetch"
 	"ebb/broker/agenttext/agenttexttest"
 	"ebb/broker/notify"
 	"ebb/broker/notify/email"
@@ -332,6 +333,10 @@ func TestOffLoopback(t *testing.T) {
 	s := open(t, email.Options{Server: "smtp://Localhost:" + port, Private: true})
 	if _, err := s.Send(t.Context(), notifytest.Message(1)); err == nil || !strings.Contains(err.Error(), "no STARTTLS") {
 		t.Errorf("it was sent in the clear, or the server was not asked: %v", err)
+	}
+	s = open(t, email.Options{Server: "smtp://Localhost:" + port})
+	if _, err := s.Send(t.Context(), notifytest.Message(1)); !errors.Is(err, fetch.ErrPrivate) {
+		t.Errorf("a name led to a private address: %v", err)
 	}
 }
 

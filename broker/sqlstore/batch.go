@@ -48,7 +48,7 @@ func (c *committer) sift(units []*unit) ([]*unit, error) {
 			ids = append(ids, u.lease.TaskID)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.time)
 	defer cancel()
 	var w where
 	w.in("id", ids)
@@ -106,7 +106,7 @@ func (c *committer) fail(u *unit, err error) {
 // place in the chain that turns out to be taken by a commit of our own that came
 // through late, are tried again: this transaction cannot have been committed.
 func (c *committer) attempt(units []*unit) error {
-	ctx, cancel := context.WithTimeout(context.Background(), batchTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.time)
 	defer cancel()
 	for try := 1; ; try++ {
 		fresh := c.sess == nil

@@ -16,9 +16,6 @@ import (
 // the next one.
 const maxBatch = 256
 
-// batchTime bounds one batch, so that a database that hangs is an error.
-const batchTime = 10 * time.Second
-
 // Where a unit is on its way.
 const (
 	queued int32 = iota
@@ -46,6 +43,7 @@ type committer struct {
 	engine  *engine
 	metrics *metrics
 	queue   chan *unit
+	time    time.Duration // that a batch may take
 
 	closing chan struct{} // closed by stop
 	gone    chan struct{} // closed when run has returned
@@ -69,7 +67,7 @@ type committer struct {
 
 func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Chain) *committer {
 	c := &committer{
-		log: cfg.Logger, engine: e, metrics: m, queue: make(chan *unit, cfg.Queue),
+		log: cfg.Logger, engine: e, metrics: m, queue: make(chan *unit, cfg.Queue), time: cfg.batchTime,
 		closing: make(chan struct{}), gone: make(chan struct{}),
 		sess: s, chain: chain, writer: chain.Writer(),
 		leaseRows: bulk{e: e}, entryRows: bulk{e: e, head: insertEntry, row: "(" + marks(entryWidth) + ")"},

@@ -32,6 +32,8 @@ type Config struct {
 	Now        func() time.Time      // default time.Now
 	Logger     *slog.Logger          // default: none
 	Registerer prometheus.Registerer // default: no metrics
+
+	batchTime time.Duration // bounds one batch, so that a database that hangs is an error. Default 10 s
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -40,6 +42,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxConns < 2 || c.MaxConns > 1000 {
 		return c, fmt.Errorf("journal: %d connections: allow 2 to 1000, one is for writing", c.MaxConns)
+	}
+	if c.batchTime == 0 {
+		c.batchTime = 10 * time.Second
 	}
 	if c.Queue == 0 {
 		c.Queue = 1024

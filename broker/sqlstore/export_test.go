@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ebb/broker"
 	"ebb/migrations"
@@ -13,6 +14,13 @@ import (
 
 // RequestColumns are those of a request, in order.
 const RequestColumns = requestColumns
+
+// Patiently lets a batch take minutes, for tests that write much at once under a slow
+// detector of races.
+func (c Config) Patiently() Config {
+	c.batchTime = 5 * time.Minute
+	return c
+}
 
 // Say runs a statement on the connection that writes, for tests that set limits.
 func (s *Store) Say(ctx context.Context, text string) error {

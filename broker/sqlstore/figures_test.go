@@ -48,7 +48,7 @@ func TestFigurePlans(t *testing.T) {
 func TestFiguresCut(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
-		s := open(t, empty(t))
+		s := toFill(t, empty(t))
 		task := storetest.Task()
 		if err := s.Append(t.Context(), broker.Record{OpenTask: &task}); err != nil {
 			t.Fatal(err)

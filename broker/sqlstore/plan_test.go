@@ -25,8 +25,8 @@ func TestListPlans(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
 		url := empty(t)
-		s := open(t, url)
-		tasks := fill(t, s, 200, 20_000)
+		s := toFill(t, url)
+		tasks := fill(t, s, 200, 5_000)
 		analyse(t, s, url)
 		now := storetest.Epoch.Add(time.Hour)
 		place := broker.LeasePlace{ID: "lse_0000000000000077", Ending: now.Add(10 * time.Minute)}

@@ -18,7 +18,18 @@ func databases() map[string]func(testing.TB) string {
 
 func open(t testing.TB, url string) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: url, MaxConns: 4})
+	return opened(t, sqlstore.Config{URL: url, MaxConns: 4})
+}
+
+// toFill opens a store that is filled before it is looked at.
+func toFill(t testing.TB, url string) *sqlstore.Store {
+	t.Helper()
+	return opened(t, sqlstore.Config{URL: url, MaxConns: 4}.Patiently())
+}
+
+func opened(t testing.TB, c sqlstore.Config) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func takeTrees(t *journalTest) {
 
 // One task that owes thousands does not hold up another, whatever page is asked for.
 func takeThousands(t *journalTest) {
-	const many = 10_000
+	const many = 2_500
 	big, small := t.openTask(), t.openTask()
 	var wg sync.WaitGroup
 	for w := range 50 {

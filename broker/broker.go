@@ -84,6 +84,7 @@ type Broker struct {
 	noted      *lru.LRU[string, time.Time]   // what noteSeldom wrote last
 	used       *lru.LRU[string, Lease]       // what Use was asked for
 	tombs      tombs
+	cuts       cutting
 	down       atomic.Bool // the ledger is not complete: fail closed
 	strangers  *rate.Limiter
 	signedMu   sync.Mutex

@@ -99,7 +99,7 @@ func (b *Broker) closeOne(ctx context.Context, taskID string, m TaskMove) (Compl
 	if m.At.IsZero() { // an owed end keeps the moment it was asked for
 		m.At = b.now()
 	}
-	b.tombs.add(taskID, b.remember())
+	b.ended(taskID, b.remember())
 	counts, done, err := b.tryClose(ctx, m)
 	if err != nil {
 		return Completion{}, b.stillOwed(m, err)

@@ -29,7 +29,7 @@ type TaskTable interface {
 	// task must be remembered.
 	PutTask(ctx context.Context, t Live, keep time.Time) error
 	// SetState moves a task in O(1), whatever number of leases it holds, and
-	// publishes an Event when it closes. first is false when a closed task was
+	// publishes an Event when it closes, and one with PauseMark for each move to paused. first is false when a closed task was
 	// closed before; moving a closed task anywhere else is ErrTaskClosed.
 	// An unknown task is ErrNotFound, but closing an unknown task leaves a
 	// tombstone until keep and is no error.
@@ -123,10 +123,19 @@ type LeaseTable interface {
 // Event is one line of the revocation feed.
 type Event struct {
 	TaskID  string    `json:"task_id"`
-	LeaseID string    `json:"lease_id,omitempty"` // empty: the whole task
+	LeaseID string    `json:"lease_id,omitempty"` // empty: the whole task; PauseMark: it is paused
 	At      time.Time `json:"at"`
 	Until   time.Time `json:"until"` // forget it after this
 }
+
+// PauseMark stands for a lease in the Event of a pause, which ends nothing: it is told
+// so that what is under way stops. It is no id that a lease could have, and what knows
+// leases alone overlooks it.
+const PauseMark = "+paused"
+
+// PauseKept is how long a feed keeps the Event of a pause. Who hears of it later asks
+// what the task is by then.
+const PauseKept = 10 * time.Minute
 
 // Claim is a single-use right: the first value wins.
 type Claim struct {

@@ -109,7 +109,7 @@ func (m *minting) undeliveredEntry(cause error) audit.Entry {
 // endInLedger refuses a lease in the ledger. The task's end or the missing outcome
 // in the journal refuses it too, so that a failure is only logged.
 func (b *Broker) endInLedger(ctx context.Context, l Lease) {
-	b.tombs.add(l.ID, l.ExpiresAt)
+	b.ended(l.ID, l.ExpiresAt)
 	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
 	defer cancel()
 	if _, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, b.now()); err != nil {

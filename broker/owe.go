@@ -15,7 +15,7 @@ const maxOwedOpen = 10_000
 // owe remembers an end that a store has not taken yet; payOwed tries again. Until
 // then the task is refused here.
 func (b *Broker) owe(m TaskMove) {
-	b.tombs.add(m.ID, b.remember())
+	b.ended(m.ID, b.remember())
 	b.owedMu.Lock()
 	defer b.owedMu.Unlock()
 	if _, known := b.owed[m.ID]; !known && (m.Reason != neverHandedOut || len(b.owed) < maxOwedOpen) {

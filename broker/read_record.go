@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"ebb/broker/audit"
@@ -80,5 +81,6 @@ func (b *Broker) Follow(ctx context.Context, who Principal, cursor string, limit
 	if err != nil {
 		return nil, "", unavailable(err)
 	}
-	return evs, next, nil
+	// A pause revokes nothing.
+	return slices.DeleteFunc(evs, func(e Event) bool { return e.LeaseID == PauseMark }), next, nil
 }

@@ -82,6 +82,7 @@ func (b *Broker) watch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := b.cfg.Ledger.Check(ctx)
+	b.doubt(err, errors.Is(err, ErrLost))
 	b.reckon()
 	if err == nil && !b.down.Load() {
 		return
@@ -167,11 +168,7 @@ func (b *Broker) follow(ctx context.Context) error {
 			continue
 		}
 		for _, e := range evs {
-			id := e.LeaseID
-			if id == "" {
-				id = e.TaskID
-			}
-			b.tombs.add(id, e.Until)
+			b.heard(ctx, e)
 		}
 		cursor = next
 	}

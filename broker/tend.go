@@ -97,7 +97,11 @@ func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, m TaskMov
 	}); err != nil {
 		return taskError(err)
 	}
-	if err := ledger(to); err != nil || to == TaskPaused {
+	if to == TaskPaused {
+		b.cuts.tell(func(c Cutter) { c.Pause(t.ID) })
+		return ledger(to)
+	}
+	if err := ledger(to); err != nil {
 		return err
 	}
 	again, err := b.taskByID(ctx, t.ID)

@@ -133,6 +133,9 @@ func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState,
 	ms := at.UnixMilli()
 	if !closing {
 		t.live.State = state
+		if state == broker.TaskPaused {
+			s.feed.publish(broker.Event{TaskID: id, LeaseID: broker.PauseMark, At: instant(ms), Until: instant(ms).Add(broker.PauseKept)})
+		}
 		return t.count(ms), true, nil
 	}
 	t.known = true

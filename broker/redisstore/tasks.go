@@ -89,10 +89,14 @@ func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState,
 		return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
 	}
 	c := broker.Counts{Live: int(r.num(1)), Expired: int(r.num(2))}
-	if level == 3 && r.num(3) == 0 {
-		if err := s.publishClose(ctx, id, r.num(4), r.num(5), r.text(6)); err != nil {
-			return broker.Counts{}, false, err
-		}
+	switch {
+	case level == 3 && r.num(3) == 0:
+		err = s.publishClose(ctx, id, r.num(4), r.num(5), r.text(6))
+	case state == broker.TaskPaused:
+		err = s.publish(ctx, id, broker.PauseMark, at.UnixMilli(), at.Add(broker.PauseKept).UnixMilli(), "")
+	}
+	if err != nil {
+		return broker.Counts{}, false, err
 	}
 	return c, r.num(0) == 1, nil
 }

@@ -42,6 +42,7 @@ func feedEvents(t *ledgerTest) {
 	}
 	want := []broker.Event{
 		{TaskID: id, LeaseID: l.ID, At: at, Until: l.ExpiresAt},
+		{TaskID: id, LeaseID: broker.PauseMark, At: at, Until: at.Add(broker.PauseKept)},
 		{TaskID: id, At: at, Until: keep},
 		{TaskID: t.id("tsk", 2), At: at, Until: keep},
 		{TaskID: shut.ID, At: at, Until: keep},

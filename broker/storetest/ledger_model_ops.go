@@ -88,6 +88,9 @@ func (m *model) setState(*rapid.T) {
 	if s != broker.TaskClosed {
 		t.live.State, want = s, m.count(t)
 	}
+	if s == broker.TaskPaused {
+		m.events = append(m.events, broker.Event{TaskID: id, LeaseID: broker.PauseMark, At: m.now(), Until: m.now().Add(broker.PauseKept)})
+	}
 	m.equal("counts", counts, want)
 	m.equal("first", first, wantFirst)
 }

@@ -19,6 +19,7 @@ const (
 	requestPrefix = "req_"
 	sandboxPrefix = "sbx_"
 	draftPrefix   = "pol_" // of policies
+	boxPrefix     = "box_"
 )
 
 var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx|pol)_[0-9a-f]{32}$`)

@@ -36,7 +36,7 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	if err != nil {
 		return Usable{}, err
 	}
-	if l.TaskID != c.TaskID || l.Tool != "" && c.Tool != "" && l.Tool != c.Tool {
+	if !theirs(l, c) {
 		return Usable{}, noUse(errNotTheirs)
 	}
 	p, known := b.cfg.Providers[l.Provider]

@@ -8,6 +8,11 @@ const (
 	BrokerStarted = "broker.started" // a process run began; its first entry
 	BrokerStopped = "broker.stopped" // it ended in good order
 
+	BoxOpened     = "box.opened"     // a runner got a way out for a tool of a task
+	BoxRegistered = "box.registered" // which network namespace it is for
+	BoxClosed     = "box.closed"     // everything of it is cut
+	BoxStranger   = "box.stranger"   // somebody who is not of a box came to its socket; at most once a minute for each task
+
 	PolicyReloaded = "policy.reloaded" // a new policy set decides from now on
 	PolicyRejected = "policy.rejected" // a new policy set was broken; the last good one stays
 
@@ -79,6 +84,7 @@ const (
 // Kinds is the whole table, sorted.
 func Kinds() []string {
 	return []string{
+		BoxClosed, BoxOpened, BoxRegistered, BoxStranger,
 		BrokerStarted, BrokerStopped,
 		LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,6 +36,7 @@ const canary = "sk_canary_0123456789abcdef"
 type bed struct {
 	*brokertest.Env
 	proxy    *egress.Proxy
+	boxes    *egress.Boxes
 	upstream *httptest.Server
 	host     string // name and port of the upstream
 	names    *names
@@ -64,6 +66,12 @@ func (l *lockedLog) String() string {
 
 // newBed starts all; handle is the upstream, which is changed before it starts.
 func newBed(t *testing.T, handle http.HandlerFunc, change ...func(*httptest.Server)) *bed {
+	t.Helper()
+	return newBedOn(t, handle, func(*brokertest.Config) {}, change...)
+}
+
+// newBedOn does so with a broker that is changed before it starts, too.
+func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Config), change ...func(*httptest.Server)) *bed {
 	t.Helper()
 	b := &bed{log: &lockedLog{}}
 	b.upstream = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,10 +110,12 @@ func newBed(t *testing.T, handle http.HandlerFunc, change ...func(*httptest.Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Env = brokertest.New(t, brokertest.Config{
+	c := brokertest.Config{
 		Egress: true, RealTime: true, Policies: map[string][]byte{"p.cedar": []byte(`@id("all") @why("all") permit (principal, action, resource) when { context.delivery == "egress" };`)},
 		Providers: map[string]broker.Provider{"stripe": {Driver: driver, Kind: "static", Resource: "https://api.example.com/"}},
-	})
+	}
+	onto(&c)
+	b.Env = brokertest.New(t, c)
 	pool := x509.NewCertPool()
 	pool.AddCert(b.upstream.Certificate())
 	b.names = &names{answers: map[string][][]string{"api.example.com.": {{"127.0.0.1"}}, "www.example.com.": {{"127.0.0.1"}}}}
@@ -116,12 +126,38 @@ func newBed(t *testing.T, handle http.HandlerFunc, change ...func(*httptest.Serv
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.boxes = b.openBoxes(t, broker.BoxBySocket)
+	b.Broker.Cut(b.boxes)
 	t.Cleanup(func() {
 		if strings.Contains(b.log.String(), "canary") {
 			t.Error("the log holds the secret")
 		}
 	})
 	return b
+}
+
+// openBoxes makes what opens boxes, with its sockets at a short path.
+func (b *bed) openBoxes(t *testing.T, by broker.BoxIdentity) *egress.Boxes {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ebb-boxes-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: b.Broker, Dir: dir, Identity: by, PerTask: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := boxes.Close(); err != nil {
+			t.Error(err)
+		}
+		left, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return boxes
 }
 
 // arrived are the requests that the upstream has seen.
@@ -135,28 +171,46 @@ func (b *bed) arrived() []*http.Request {
 type box struct {
 	b      *bed
 	s      *brokertest.Sandbox
-	ca     *egress.CA
+	pem    string // of its CA
 	socket string
-	ended  chan error
+	ended  chan error // of one that Serve serves
 }
 
 func (b *bed) box(t *testing.T) *box {
 	t.Helper()
-	spec := brokertest.Spec()
-	spec.Ceiling = scopes.MustParseSet("stripe:**:*")
-	x := &box{b: b, s: b.Open(t, spec), socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
-	var err error
-	if x.ca, err = egress.NewCA(x.s.Task.ID, time.Now().Add(time.Hour), nil, nil); err != nil {
+	x := &box{b: b, s: b.task(t), socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
+	ca, err := egress.NewCA(x.s.Task.ID, time.Now().Add(time.Hour), nil, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	x.pem = string(ca.PEM())
 	l, err := net.Listen("unix", x.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { x.ended <- b.proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID}, x.ca) }()
+	go func() { x.ended <- b.proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID}, ca) }()
 	t.Cleanup(cancel)
 	return x
+}
+
+// task opens one that may have everything here.
+func (b *bed) task(t *testing.T) *brokertest.Sandbox {
+	t.Helper()
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("stripe:**:*")
+	return b.Open(t, spec)
+}
+
+// opened is a box as a runner opens it.
+func (b *bed) opened(t *testing.T, tool string) (*box, broker.Box) {
+	t.Helper()
+	s := b.task(t)
+	got, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &box{b: b, s: s, pem: got.CA, socket: got.Socket}, got
 }
 
 // placeholder asks for a credential.
@@ -178,7 +232,7 @@ func (x *box) dial() (net.Conn, error) { return net.Dial("unix", x.socket) }
 func (x *box) client(t *testing.T, h2 bool) *http.Client {
 	t.Helper()
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(x.ca.PEM())
+	roots.AppendCertsFromPEM([]byte(x.pem))
 	tr := &http.Transport{
 		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: "out.invalid"}),
 		DialContext:     func(context.Context, string, string) (net.Conn, error) { return x.dial() },

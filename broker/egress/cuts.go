@@ -42,6 +42,17 @@ func (c *cuts) begin(ctx context.Context, ids ...string) (context.Context, func(
 	}
 }
 
+// all ends everything.
+func (c *cuts) all(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, of := range c.of {
+		for _, cancel := range of {
+			cancel(cause)
+		}
+	}
+}
+
 // cut ends all that lives by an id, and says how much that was.
 func (c *cuts) cut(id string, cause error) int {
 	c.mu.Lock()

@@ -5,18 +5,21 @@
 // alive, adds the credential, and marks it in whatever comes back. What ends with a task
 // or a lease is cut, to its last connection.
 //
-// It is under construction: no command opens a box yet, and what is injected are secrets
-// of providers that do nothing else (static).
+// What is injected are secrets of providers that do nothing else (static).
 //
+//	boxes.go        Boxes: opens a box for a runner, and closes it with its task
+//	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
+//	                (peer_linux.go, peer_other.go)
 //	proxy.go        Proxy: Serve takes the connections of one box, End cuts
 //	serve.go        tunnels: CONNECT, TLS, the servers on both sides of it
+//	origin.go       what a box is told of itself
 //	request.go      one request: what leaves, and what a refusal says
 //	placeholder.go  where in a request a placeholder may stand
 //	header.go       Clean: what of a request's headers leaves
 //	send.go         the credential is added, the answer is read
 //	pool.go         connections to upstreams, none with two credentials
 //	cuts.go         what goes on, by what it lives by
-//	ca.go           the CA of one task
+//	ca.go           the CA of one box
 //	dial.go         Dialer: connects by name, once resolved, wholly checked; address.go what kind of place an address is
 //	reason.go       Denial: why something does not go out, in words of a fixed set
 //	redact/         finds secrets in what comes back

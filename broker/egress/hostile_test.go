@@ -29,7 +29,7 @@ func (x *box) tunnelTo(t *testing.T, host, sni string) (*tls.Conn, error) {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(x.ca.PEM())
+	roots.AppendCertsFromPEM([]byte(x.pem))
 	cfg := &tls.Config{RootCAs: roots, ServerName: sni, NextProtos: []string{"http/1.1"}}
 	if name, _, _ := strings.Cut(host, ":"); sni != name {
 		cfg.InsecureSkipVerify = true // who sends no name, or another one, checks none

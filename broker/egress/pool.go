@@ -23,6 +23,7 @@ type poolKey struct {
 type pool struct {
 	*http.Transport
 	taskID string
+	end    time.Time // it is of no use afterwards
 	mu     sync.Mutex
 	open   map[net.Conn]bool
 	over   bool
@@ -34,8 +35,7 @@ const maxPools = 4096
 type pools struct {
 	mu sync.Mutex
 	of map[poolKey]*pool
-	// ends says until when a pool is of any use.
-	ends map[poolKey]time.Time
+	by map[string]map[poolKey]bool // task or lease: an end finds its own among those of all others
 }
 
 func (p *Proxy) pool(t provider.Target, h exact.Host) *pool {
@@ -48,7 +48,7 @@ func (p *Proxy) pool(t provider.Target, h exact.Host) *pool {
 	if len(p.pools.of) >= maxPools {
 		p.pools.sweep(p.cfg.Now())
 	}
-	made := &pool{taskID: t.TaskID, open: map[net.Conn]bool{}}
+	made := &pool{taskID: t.TaskID, end: t.ExpiresAt, open: map[net.Conn]bool{}}
 	made.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := p.cfg.Dialer.Dial(ctx, h)
@@ -61,20 +61,40 @@ func (p *Proxy) pool(t provider.Target, h exact.Host) *pool {
 		ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 64, MaxConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 256 << 10,
 	}
-	if p.pools.ends == nil {
-		p.pools.ends = map[poolKey]time.Time{}
-	}
-	p.pools.of[k], p.pools.ends[k] = made, t.ExpiresAt
+	p.pools.put(k, made)
 	return made
+}
+
+func (p *pools) put(k poolKey, made *pool) {
+	if p.of == nil {
+		p.of, p.by = map[poolKey]*pool{}, map[string]map[poolKey]bool{}
+	}
+	p.of[k] = made
+	for _, id := range []string{k.leaseID, made.taskID} {
+		if p.by[id] == nil {
+			p.by[id] = map[poolKey]bool{}
+		}
+		p.by[id][k] = true
+	}
+}
+
+// take removes a pool and closes it.
+func (p *pools) take(k poolKey) {
+	pl := p.of[k]
+	delete(p.of, k)
+	for _, id := range []string{k.leaseID, pl.taskID} {
+		if delete(p.by[id], k); len(p.by[id]) == 0 {
+			delete(p.by, id)
+		}
+	}
+	pl.close()
 }
 
 // sweep drops pools whose leases are over.
 func (p *pools) sweep(now time.Time) {
-	for k, end := range p.ends {
-		if !now.Before(end) {
-			p.of[k].end()
-			delete(p.of, k)
-			delete(p.ends, k)
+	for k, pl := range p.of {
+		if !now.Before(pl.end) {
+			p.take(k)
 		}
 	}
 }
@@ -83,12 +103,17 @@ func (p *pools) sweep(now time.Time) {
 func (p *pools) drop(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for k, pl := range p.of {
-		if k.leaseID == id || pl.taskID == id {
-			pl.end()
-			delete(p.of, k)
-			delete(p.ends, k)
-		}
+	for k := range p.by[id] {
+		p.take(k)
+	}
+}
+
+// all closes every connection there is.
+func (p *pools) all() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.of {
+		p.take(k)
 	}
 }
 
@@ -117,7 +142,7 @@ func (p *pool) keep(c net.Conn) (net.Conn, error) {
 	return &upstream{Conn: c, p: p}, nil
 }
 
-func (p *pool) end() {
+func (p *pool) close() {
 	p.mu.Lock()
 	p.over = true
 	for c := range p.open {

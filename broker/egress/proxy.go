@@ -12,9 +12,11 @@ import (
 	"ebb/broker"
 )
 
-// Leases says whether a caller may use a credential now; *broker.Broker does.
+// Leases says whether a caller may use a credential now, and which there are;
+// *broker.Broker does.
 type Leases interface {
 	Use(ctx context.Context, c broker.Caller, leaseID string) (broker.Usable, error)
+	Injectable(ctx context.Context, c broker.Caller) ([]broker.Lease, error)
 }
 
 // Config is what New needs.
@@ -32,7 +34,8 @@ type Config struct {
 // Proxy is the way out of boxes. It is safe for concurrent use.
 type Proxy struct {
 	cfg   Config
-	cuts  cuts
+	boxes cuts // boxes that are served, by their task
+	cuts  cuts // what goes on in them, by task and lease
 	pools pools
 }
 
@@ -40,6 +43,10 @@ type Proxy struct {
 var (
 	ErrOver = errors.New("egress: the task or the credential is over")
 	ErrBox  = errors.New("egress: the box is gone")
+
+	errPaused = errors.New("egress: the task is paused")
+	errDoubt  = errors.New("egress: nobody can say whether it may go on")
+	errExpiry = errors.New("egress: the credential has had its time")
 )
 
 // New makes a Proxy.
@@ -56,22 +63,34 @@ func New(c Config) (*Proxy, error) {
 	if c.Connections <= 0 {
 		c.Connections = 64
 	}
-	return &Proxy{cfg: c, pools: pools{of: map[poolKey]*pool{}}}, nil
+	return &Proxy{cfg: c}, nil
 }
 
 // End cuts whatever goes on by a task or a lease, to its last connection, and says how
 // many requests and tunnels that were. Nothing of it goes on when End returns but what
 // the kernel has in its buffers.
 func (p *Proxy) End(id string) int {
-	n := p.cuts.cut(id, ErrOver)
+	n := p.boxes.cut(id, ErrOver) + p.cuts.cut(id, ErrOver)
 	p.pools.drop(id)
 	return n
+}
+
+// Pause cuts the requests of a task. Its boxes stay, for when it is resumed.
+func (p *Proxy) Pause(taskID string) {
+	p.cuts.cut(taskID, errPaused)
+	p.pools.drop(taskID)
+}
+
+// Doubt cuts all requests there are: any of them may have ended.
+func (p *Proxy) Doubt() {
+	p.cuts.all(errDoubt)
+	p.pools.all()
 }
 
 // Serve takes the connections of one box, all of which are of one caller, until ctx is
 // done, the listener fails, or End is called for its task. It closes the listener.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
-	ctx, done := p.cuts.begin(ctx, who.TaskID)
+	ctx, done := p.boxes.begin(ctx, who.TaskID)
 	defer done()
 	b := &box{p: p, who: who, ca: ca, slots: make(chan struct{}, p.cfg.Connections), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })

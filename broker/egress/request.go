@@ -24,9 +24,12 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		b.refuse(w, r, err)
 		return
 	}
-	ctx, done := b.p.cuts.begin(r.Context(), b.who.TaskID, leaseID)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	ctx, done := b.p.cuts.begin(ctx, b.who.TaskID, leaseID)
 	defer done()
-	out := &sending{b: b, ctx: ctx, leaseID: leaseID, host: tun.host}
+	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host}
+	defer out.over()
 	(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.Host = "https", out.authority(), out.authority()
@@ -87,7 +90,7 @@ var statuses = map[exact.Reason]int{
 // refuse answers what does not leave, and closes an HTTP/1 connection: what comes behind
 // may be a part of what was refused.
 func (b *box) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, ErrOver) || errors.Is(err, ErrBox) || r.Context().Err() != nil {
+	if errors.Is(err, context.Canceled) || errors.Is(err, ErrOver) || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // cut: nobody is told anything
 	}
 	reason := reasonOf(err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"ebb/broker/egress/redact"
 	"ebb/broker/exact"
@@ -20,11 +21,20 @@ import (
 type sending struct {
 	b       *box
 	ctx     context.Context // ends with the task and the lease
+	cut     context.CancelCauseFunc
 	leaseID string
 	host    exact.Host
 
+	expiry   *time.Timer      // cuts when the lease has had its time
 	redactor *redact.Redactor // of what was added
 	echoes   atomic.Int64     // secrets that came back
+}
+
+// over lets go of what it holds, when the answer is all back.
+func (s *sending) over() {
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
 }
 
 // authority is what Host says: without the port that https has.
@@ -43,6 +53,7 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.expiry = time.AfterFunc(use.Target.ExpiresAt.Sub(s.b.p.cfg.Now()), func() { s.cut(errExpiry) })
 	// Not the context of r: by that, interim answers would go back unread.
 	out := r.Clone(s.ctx)
 	dropPlaceholder(out)

@@ -60,9 +60,13 @@ func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
 	}
 }
 
-// connect answers CONNECT (RFC 9110 section 9.3.6), and nothing else: what is not in a
-// tunnel would be in the clear behind ebb.
+// connect answers CONNECT (RFC 9110 section 9.3.6), and says what the box is. Nothing else
+// goes out: what is not in a tunnel would be in the clear behind ebb.
 func (b *box) connect(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && r.RequestURI == boxPath {
+		b.tell(w, r)
+		return
+	}
 	if r.Method != http.MethodConnect {
 		b.refuse(w, r, deny(NotTunnelled, nil))
 		return

@@ -3,7 +3,7 @@
 //
 //	main.go cli.go fail.go input.go one.go   the command tree, what commands share, exit codes
 //	wire.go                           the whole object graph of the server, bottom to top
-//	  data.go door.go tls.go stores.go kinds.go ssh.go local.go policies.go   its parts
+//	  data.go door.go tls.go stores.go kinds.go ssh.go local.go policies.go egress.go   its parts
 //	node.go                           the running server, and its end in good order
 //	serve.go log.go loglines.go logdraw.go tracing.go   ebb serve
 //	embed.go                          an ebb inside of another command

@@ -63,6 +63,9 @@ func (n *node) shutdown(ctx context.Context) error {
 	timer := time.AfterFunc(longPollGrace, n.stop)
 	defer timer.Stop()
 	n.broker.EndGraces()
+	if n.boxes != nil {
+		_ = n.boxes.Close() // it has no error to give: what cannot be removed is at the next start
+	}
 	if err := n.server.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were still running after %s: %w", shutdownGrace, err), n.server.Close())
 	}

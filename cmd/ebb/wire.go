@@ -17,6 +17,7 @@ import (
 	"ebb/attest/dpop"
 	"ebb/attest/fetch"
 	"ebb/broker"
+	"ebb/broker/egress"
 	"ebb/broker/keys"
 	"ebb/broker/notifier"
 	"ebb/broker/policysource"
@@ -73,6 +74,8 @@ type node struct {
 
 	notifier    *notifier.Notifier // nil = nobody is told of anything
 	tellsPeople bool               // by an address of their own
+
+	boxes *egress.Boxes // nil = no egress
 }
 
 // wire makes the whole object graph, from the bottom to the top. When it
@@ -100,6 +103,9 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	if err := n.core(ctx, s, metrics); err != nil {
+		return nil, err
+	}
+	if err := n.openEgress(ctx, s); err != nil {
 		return nil, err
 	}
 	mux, err := n.surfaces(s, metrics)
@@ -174,7 +180,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	// The broker refills the ledger before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
-		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Instance: s.Instance, Nonces: nonces, Limits: limits, Logger: s.Log, Registerer: metrics, Now: s.Now,
+		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Instance: s.Instance, Nonces: nonces, Limits: limits, Logger: s.Log, Registerer: metrics, Now: s.Now,
 	})
 	return err
 }
@@ -199,7 +205,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Now: s.Now})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	FeedMaxAge time.Duration    // how stale a follower of the revocation feed may be; 0 = 60 s
 	SSH        SSHHosts         // what hosts fetch; nil = there is no SSH provider
 	Links      Links            // into the console; nil = none are made
+	Boxes      Boxes            // ways out of sandboxes; nil = there is no egress proxy
 	Now        func() time.Time // nil = time.Now
 }
 
@@ -58,6 +59,9 @@ func New(c Config) (*API, error) {
 	}
 	if c.KeyMaxAge <= 0 {
 		c.KeyMaxAge = 5 * time.Minute
+	}
+	if c.Boxes == nil {
+		c.Boxes = noBoxes{c.Broker}
 	}
 	issuer := c.Broker.Issuer()
 	if issuer != c.Mux.PublicURL() {
@@ -137,6 +141,9 @@ func (a *API) v1() []route {
 		{post, "/v1/tasks/:id/resume", below, call(a, http.StatusOK, a.resumeTask)},
 		{post, "/v1/tasks/:id/complete", below, call(a, http.StatusOK, a.completeTask)},
 		{post, "/v1/tasks/:id/stop", below, call(a, http.StatusOK, a.stopTask)},
+		{post, "/v1/tasks/:id/boxes", below, call(a, http.StatusCreated, a.openBox)},
+		{post, "/v1/tasks/:id/boxes/:box/register", below, call(a, http.StatusOK, a.registerBox)},
+		{post, "/v1/tasks/:id/boxes/:box/close", below, call(a, http.StatusOK, a.closeBox)},
 		{get, "/v1/tasks/:id/receipt", below, call(a, http.StatusOK, a.receipt)},
 		{post, "/v1/signin-link", below, call(a, http.StatusOK, a.signInLink)},
 		{post, "/v1/enroll", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.enroll)},

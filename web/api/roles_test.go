@@ -97,6 +97,7 @@ func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 		"/v1/tasks":            map[string]any{"name": "n", "kind": "k", "ttl_seconds": 60, "ceiling": canRead, "sandbox_expected": map[string]any{"attestor": "enroll"}},
 		"/v1/tasks/:id/ticket": nil, "/v1/tasks/:id/heartbeat": nil, "/v1/tasks/:id/pause": reason, "/v1/tasks/:id/resume": map[string]any{}, "/v1/tasks/:id/complete": nil, "/v1/tasks/:id/stop": reason,
 		"/v1/tasks/:id/taint": map[string]any{"sources": []string{"issues"}}, "/v1/signin-link": nil,
+		"/v1/tasks/:id/boxes": map[string]any{}, "/v1/tasks/:id/boxes/:box/register": map[string]any{"network_namespace": 1}, "/v1/tasks/:id/boxes/:box/close": nil,
 		"/v1/requests/:id/approve": map[string]any{"digest": asked[0].Digest}, "/v1/requests/:id/deny": map[string]any{"code": "not_needed"},
 		"/v1/leases/:id/revoke": reason, "/v1/leases/:id/retry": nil, "/v1/leases/:id/force": reason,
 		"/v1/attestors/:name/explain": map[string]any{"evidence": "x"}, "/v1/providers/:name/check": map[string]any{},
@@ -116,7 +117,7 @@ func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 	case strings.HasPrefix(path, "/v1/leases"):
 		id = leases[0].ID
 	}
-	at := strings.NewReplacer(":id", id, "attestors/:name", "attestors/enroll", "providers/:name", "providers/orders", ":name", "none").Replace(path)
+	at := strings.NewReplacer(":id", id, ":box", "none", "attestors/:name", "attestors/enroll", "providers/:name", "providers/orders", ":name", "none").Replace(path)
 	if lists && path != "/v1/tasks" {
 		at += "?task_id=" + b.task
 	} else if lists {
@@ -127,7 +128,7 @@ func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 	}
 	a := r.v1(t, who, method, at, body)
 	switch {
-	case strings.Contains(a.body, "This broker keeps no secrets"), strings.Contains(a.body, "This ebb makes no links"), strings.Contains(a.body, "there is no third party to try out"): // after the role
+	case strings.Contains(a.body, "This broker keeps no secrets"), strings.Contains(a.body, "This ebb makes no links"), strings.Contains(a.body, "This ebb runs no egress proxy"), strings.Contains(a.body, "there is no third party to try out"): // after the role
 		return true
 	case a.status == http.StatusUnauthorized:
 		t.Errorf("%s %s as %s: %d %s", method, at, who, a.status, a.body)

@@ -7,7 +7,7 @@
 //	problem.go     Problem: every error answer, of /v1 and of /oauth2
 //	assertion.go   private_key_jwt (RFC 7523)
 //	operator.go    Operator: its token for /v1, fetched, kept, renewed
-//	tasks.go       tasks and tickets
+//	tasks.go       tasks and tickets; boxes.go  ways out of their sandboxes
 //	requests.go    requests that wait for a person, and verdicts
 //	leases.go      credentials on the record
 //	secrets.go     secrets of the operator, by name

@@ -178,6 +178,15 @@ func TestRoutes(t *testing.T) {
 		{"Task", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "tsk_1"); return err }, `GET /v1/tasks/tsk_1`},
 		{"hostile id", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "../x?y#z/"); return err }, `GET /v1/tasks/..%2Fx%3Fy%23z%2F`},
 		{"Heartbeat", func(ctx context.Context, o op) error { _, err := o.Heartbeat(ctx, "t"); return err }, `POST /v1/tasks/t/heartbeat`},
+		{"OpenBox", func(ctx context.Context, o op) error { _, err := o.OpenBox(ctx, "t", "git"); return err }, `POST /v1/tasks/t/boxes {"tool":"git"}`},
+		{"RegisterBox", func(ctx context.Context, o op) error {
+			_, err := o.RegisterBox(ctx, broker.Box{ID: "../b", TaskID: "t"}, 7)
+			return err
+		}, `POST /v1/tasks/t/boxes/..%2Fb/register {"network_namespace":7}`},
+		{"CloseBox", func(ctx context.Context, o op) error {
+			_, err := o.CloseBox(ctx, broker.Box{ID: "box_1", TaskID: "t"})
+			return err
+		}, `POST /v1/tasks/t/boxes/box_1/close`},
 		{"Taint", func(ctx context.Context, o op) error { _, err := o.Taint(ctx, "t", "web"); return err }, `POST /v1/tasks/t/taint {"sources":["web"]}`},
 		{"Pause", func(ctx context.Context, o op) error { _, err := o.Pause(ctx, "t", "why"); return err }, `POST /v1/tasks/t/pause {"reason":"why"}`},
 		{"Resume", func(ctx context.Context, o op) error { _, err := o.Resume(ctx, "t"); return err }, `POST /v1/tasks/t/resume`},

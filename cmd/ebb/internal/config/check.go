@@ -23,6 +23,7 @@ func (c *Config) check(environ []string, src map[string]string, ps *Problems) {
 	c.checkRedis(src, ps)
 	c.checkConsole(src, ps)
 	c.checkNotify(src, ps)
+	c.checkEgress(src, ps)
 	c.checkTimes(src, ps)
 	c.checkCaps(src, ps)
 	for _, text := range c.TrustedProxies {
@@ -44,7 +45,7 @@ func (c *Config) checkDirs(environ []string, src map[string]string, ps *Problems
 		ps.add("data_dir", "", "there is no home directory to put it into", "set data_dir or EBB_DATA_DIR")
 	}
 	c.Signing.KeysDir = cmp.Or(c.Signing.KeysDir, filepath.Join(c.DataDir, "keys"))
-	for _, p := range []*string{&c.ListenUnix, &c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Redis.CAFile} {
+	for _, p := range []*string{&c.ListenUnix, &c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Redis.CAFile, &c.Egress.Dir, &c.Egress.CAFile} {
 		if *p != "" {
 			*p, _ = filepath.Abs(*p) // fails only without a working directory
 		}

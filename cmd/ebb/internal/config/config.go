@@ -31,6 +31,7 @@ type Config struct {
 	DPoP           DPoP
 	Console        Console
 	Notify         Notify
+	Egress         Egress
 	TrustedProxies []string
 	MCPCompat      bool
 	Log            Log

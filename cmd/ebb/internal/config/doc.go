@@ -10,6 +10,7 @@
 //	value.go      text to value, one function for file and environment
 //	check.go      what single values and pairs must fulfil (listen and TLS, limits)
 //	console.go    how people sign in to the console
+//	egress.go     how sandboxes get out
 //	notify.go     where people are told that something waits
 //	checklists.go what attestors, providers and principals must fulfil
 //	principal.go  principals and their public keys

@@ -1,0 +1,130 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"ebb/broker/audit"
+)
+
+// BoxState is where a box is in its life.
+type BoxState string
+
+// Box states.
+const (
+	BoxWaiting BoxState = "waiting" // its network namespace is not known yet: nobody is let in
+	BoxOpen    BoxState = "open"    //
+	BoxClosed  BoxState = "closed"  // everything of it is cut
+)
+
+// BoxIdentity is how the egress proxy knows that a connection is of a box.
+type BoxIdentity string
+
+// Box identities, the stronger first.
+const (
+	BoxByKernel BoxIdentity = "kernel" // the process that connects is in the box's network namespace
+	BoxBySocket BoxIdentity = "socket" // it has reached the box's socket
+)
+
+// Box is a way out of a sandbox, for one tool of one task. It is open in one process and
+// on one machine, and ends with its task.
+type Box struct {
+	ID        string      `json:"id"` // "box_..."
+	TaskID    string      `json:"task_id"`
+	Tool      string      `json:"tool,omitempty"` // "" = any of the task's
+	Socket    string      `json:"socket"`         // path of a unix socket that speaks HTTP; its directory is the box's alone
+	CA        string      `json:"ca"`             // PEM of the CA that vouches for what is in tunnels, in this box alone
+	Identity  BoxIdentity `json:"identity"`
+	State     BoxState    `json:"state"`
+	ExpiresAt time.Time   `json:"expires_at"` // deadline of the task
+}
+
+// NewBox begins a box for a task of who: it must be open. Whoever makes the rest of it
+// calls BoxOpened before anybody can use it.
+func (b *Broker) NewBox(ctx context.Context, who Principal, taskID, tool string) (Box, error) {
+	if tool != "" && !kindForm.MatchString(tool) {
+		return Box{}, E(Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
+	}
+	t, err := b.mine(ctx, who, false, taskID)
+	switch {
+	case err != nil:
+		return Box{}, err
+	case t.State == TaskClosed || b.TaskOver(taskID):
+		return Box{}, closedError()
+	case t.State != TaskOpen:
+		return Box{}, E(Conflict, "The task is paused. Resume it first.", ErrTaskPaused)
+	}
+	return Box{ID: newID(boxPrefix), TaskID: t.ID, Tool: tool, State: BoxWaiting, ExpiresAt: t.Deadline}, nil
+}
+
+// MayBox says whether who may change the boxes of a task.
+func (b *Broker) MayBox(ctx context.Context, who Principal, taskID string) error {
+	_, err := b.mine(ctx, who, false, taskID)
+	return err
+}
+
+// TaskOver reports whether this process knows that a task is over.
+func (b *Broker) TaskOver(taskID string) bool { return b.tombs.has(taskID, b.now()) }
+
+// boxed is the data of entries about a box.
+type boxed struct {
+	Box       string      `json:"box"`
+	Tool      string      `json:"tool,omitempty"`
+	Identity  BoxIdentity `json:"identity,omitempty"`
+	Namespace uint64      `json:"network_namespace,omitempty"`
+	Why       string      `json:"why,omitempty"`
+}
+
+// BoxOpened records that who opened a box. Without the record there is no box (I11).
+func (b *Broker) BoxOpened(ctx context.Context, who Principal, x Box) error {
+	return b.recordBox(ctx, b.taskEntry(audit.BoxOpened, who.ID, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Identity: x.Identity}))
+}
+
+// BoxRegistered records which network namespace is the box's.
+func (b *Broker) BoxRegistered(ctx context.Context, who Principal, x Box, namespace uint64) error {
+	return b.recordBox(ctx, b.taskEntry(audit.BoxRegistered, who.ID, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Namespace: namespace}))
+}
+
+func (b *Broker) recordBox(ctx context.Context, e audit.Entry) error {
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{e}}); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// BoxGone records the end of a box, which nothing holds up.
+func (b *Broker) BoxGone(ctx context.Context, actor string, x Box, why string) {
+	b.note(ctx, b.taskEntry(audit.BoxClosed, actor, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Why: why}))
+}
+
+// BoxStranger records that somebody who is not of a box came to its socket; once a
+// minute for each task.
+func (b *Broker) BoxStranger(ctx context.Context, x Box, namespace uint64, why string) {
+	b.noteSeldom(ctx, b.taskEntry(audit.BoxStranger, self, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Namespace: namespace, Why: why}))
+}
+
+// Self is the actor of what ebb does without being asked.
+const Self = self
+
+// Injectable are the live credentials of a caller that egress can add to requests, the
+// newest first: what a helper in a box can choose from.
+func (b *Broker) Injectable(ctx context.Context, c Caller) ([]Lease, error) {
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: c.TaskID, State: LeaseLive, Now: b.now(), Page: Page{Limit: maxInjectable, Desc: true}})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	now := b.now()
+	return slices.DeleteFunc(ls, func(l Lease) bool {
+		p, known := b.cfg.Providers[l.Provider]
+		return !known || !p.Driver.Traits().InjectOnly || !theirs(l, c) || !now.Before(l.ExpiresAt) || b.tombs.has(l.ID, now) || b.tombs.has(l.TaskID, now)
+	}), nil
+}
+
+// maxInjectable bounds that list.
+const maxInjectable = 200
+
+// theirs reports whether a lease is one of the caller's.
+func theirs(l Lease, c Caller) bool {
+	return l.TaskID == c.TaskID && (l.Tool == "" || c.Tool == "" || l.Tool == c.Tool)
+}

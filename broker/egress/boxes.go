@@ -1,0 +1,272 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ebb/broker"
+)
+
+// Runners says who may open boxes, and keeps the record of them; *broker.Broker does.
+type Runners interface {
+	NewBox(ctx context.Context, who broker.Principal, taskID, tool string) (broker.Box, error)
+	MayBox(ctx context.Context, who broker.Principal, taskID string) error
+	TaskOver(taskID string) bool
+	BoxRecord
+}
+
+// BoxRecord is what of boxes is on the record. Opened and Registered are true only when
+// they are.
+type BoxRecord interface {
+	BoxOpened(ctx context.Context, who broker.Principal, x broker.Box) error
+	BoxRegistered(ctx context.Context, who broker.Principal, x broker.Box, namespace uint64) error
+	BoxGone(ctx context.Context, actor string, x broker.Box, why string)
+	BoxStranger(ctx context.Context, x broker.Box, namespace uint64, why string)
+}
+
+// BoxConfig is what NewBoxes needs.
+type BoxConfig struct {
+	Proxy    *Proxy             // required
+	Runners  Runners            // required
+	Dir      string             // required: absolute, of this process alone; sockets are below
+	Identity broker.BoxIdentity // "" = by the kernel
+	// PerTask is how many boxes a task has at one time; 0 = 64.
+	PerTask int
+	Logger  *slog.Logger     // nil = discard
+	Now     func() time.Time // nil = time.Now
+}
+
+// Boxes are the boxes that are open in this process. It is a broker.Cutter. It is safe
+// for concurrent use.
+type Boxes struct {
+	cfg    BoxConfig
+	kernel kernel
+	ctx    context.Context // ends with Close
+	stop   context.CancelCauseFunc
+	served sync.WaitGroup
+
+	mu sync.Mutex
+	of map[string]map[string]*opened // by task, by id
+}
+
+// opened is a box that is open here.
+type opened struct {
+	cut context.CancelCauseFunc
+	l   *door
+
+	mu  sync.Mutex // of a registration under way
+	box broker.Box // State is that of l; use view
+}
+
+// NewBoxes makes what opens boxes. What an earlier process left in the directory is
+// removed: it leads nowhere.
+func NewBoxes(c BoxConfig) (*Boxes, error) {
+	if c.Proxy == nil || c.Runners == nil || c.Dir == "" {
+		return nil, errors.New("egress: Proxy, Runners and Dir are required")
+	}
+	if c.Identity == "" {
+		c.Identity = broker.BoxByKernel
+	}
+	if c.PerTask <= 0 {
+		c.PerTask = 64
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if err := clearSockets(c.Dir); err != nil {
+		return nil, fmt.Errorf("egress: the directory of boxes: %w", err)
+	}
+	b := &Boxes{cfg: c, of: map[string]map[string]*opened{}}
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	if c.Identity == broker.BoxByKernel {
+		b.kernel = newKernel()
+	}
+	return b, nil
+}
+
+// Kernel says why boxes cannot be told apart by the kernel; nil: they can, or need not.
+func (b *Boxes) Kernel() error { return b.kernel.err }
+
+var (
+	errManyBoxes = broker.E(broker.Conflict, "The task has as many boxes as it may have. Close one.", nil)
+	errStopping  = broker.E(broker.Unavailable, "This ebb is stopping. Try again.", nil)
+	errNoBox     = broker.E(broker.NotFound, "There is no such box here. A box is open at the ebb that opened it, until its task ends.", nil)
+)
+
+// Open makes a way out for a tool of a task, and the socket that leads to it.
+func (b *Boxes) Open(ctx context.Context, who broker.Principal, taskID, tool string) (broker.Box, error) {
+	if b.kernel.err != nil {
+		return broker.Box{}, broker.E(broker.Conflict, "This machine does not say in which network namespace a process is that connects, so that boxes cannot be told apart. It takes Linux 6.11; or set egress.identity to socket, and keep each box's socket to that box.", b.kernel.err)
+	}
+	x, err := b.cfg.Runners.NewBox(ctx, who, taskID, tool)
+	if err != nil {
+		return broker.Box{}, err
+	}
+	ca, err := NewCA(x.TaskID, x.ExpiresAt, nil, b.cfg.Now)
+	if err != nil {
+		return broker.Box{}, broker.E(broker.Unavailable, "The box could not be made.", err)
+	}
+	x.CA, x.Identity = string(ca.PEM()), b.cfg.Identity
+	l, err := listen(b.cfg.Dir, x.ID)
+	if err != nil {
+		return broker.Box{}, broker.E(broker.Unavailable, "The box could not be made: its socket cannot be opened here. The operator's log says why.", err)
+	}
+	x.Socket = l.path()
+	l.strange = func(ns uint64, err error) { b.cfg.Runners.BoxStranger(b.ctx, x, ns, err.Error()) }
+	if err := b.cfg.Runners.BoxOpened(ctx, who, x); err != nil {
+		return broker.Box{}, errors.Join(err, l.Close())
+	}
+	o := &opened{box: x, l: l}
+	if x.Identity == broker.BoxBySocket {
+		l.admit(func(peer) error { return nil })
+	}
+	if err := b.serve(o, ca); err != nil {
+		_ = l.Close()
+		b.cfg.Runners.BoxGone(ctx, broker.Self, x, "not opened")
+		return broker.Box{}, err
+	}
+	return o.view(), nil
+}
+
+// serve lets a box begin, unless its task has ended meanwhile.
+func (b *Boxes) serve(o *opened, ca *CA) error {
+	ctx, cut := context.WithCancelCause(b.ctx)
+	o.cut = cut
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	task := o.box.TaskID
+	switch {
+	case b.ctx.Err() != nil:
+		cut(nil)
+		return errStopping
+	case b.cfg.Runners.TaskOver(task): // who ends it from here on finds the box
+		cut(nil)
+		return broker.E(broker.Conflict, "The task is complete. Nothing of it is alive and nothing mints for it again.", broker.ErrTaskClosed)
+	case len(b.of[task]) >= b.cfg.PerTask:
+		cut(nil)
+		return errManyBoxes
+	}
+	if b.of[task] == nil {
+		b.of[task] = map[string]*opened{}
+	}
+	b.of[task][o.box.ID] = o
+	b.served.Go(func() {
+		err := b.cfg.Proxy.Serve(ctx, o.l, broker.Caller{TaskID: task, Tool: o.box.Tool}, ca)
+		cut(nil)
+		b.forget(o)
+		if !errors.Is(err, ErrBox) && !errors.Is(err, ErrOver) {
+			b.cfg.Logger.WarnContext(ctx, "a box ended by itself", "task_id", task, "box", o.box.ID, "error", err)
+		}
+		b.cfg.Runners.BoxGone(context.WithoutCancel(ctx), broker.Self, o.box, why(err))
+	})
+	return nil
+}
+
+// why is the end of a box in one word.
+func why(err error) string {
+	switch {
+	case errors.Is(err, ErrOver):
+		return "task"
+	case errors.Is(err, ErrBox):
+		return "closed"
+	}
+	return "failed"
+}
+
+func (b *Boxes) forget(o *opened) {
+	_ = o.l.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of := b.of[o.box.TaskID]; of[o.box.ID] == o {
+		if delete(of, o.box.ID); len(of) == 0 {
+			delete(b.of, o.box.TaskID)
+		}
+	}
+}
+
+// find is a box of a task of who.
+func (b *Boxes) find(ctx context.Context, who broker.Principal, taskID, id string) (*opened, error) {
+	if err := b.cfg.Runners.MayBox(ctx, who, taskID); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o := b.of[taskID][id]; o != nil {
+		return o, nil
+	}
+	return nil, errNoBox
+}
+
+// Register says which network namespace is a box's, by its inode, and lets in who is
+// there. It is said once.
+func (b *Boxes) Register(ctx context.Context, who broker.Principal, taskID, id string, namespace uint64) (broker.Box, error) {
+	o, err := b.find(ctx, who, taskID, id)
+	if err != nil {
+		return broker.Box{}, err
+	}
+	if o.box.Identity == broker.BoxBySocket {
+		return o.view(), nil
+	}
+	if namespace == 0 || b.kernel.own == namespace {
+		return broker.Box{}, broker.E(broker.Invalid, "network_namespace must be the inode of the box's own network namespace. Who shares ebb's is in no box.", nil)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if said, is := o.l.registered(); is {
+		if said != namespace {
+			return broker.Box{}, broker.E(broker.Conflict, "The box is registered with another network namespace. Open another box.", nil)
+		}
+		return o.view(), nil
+	}
+	if err := b.cfg.Runners.BoxRegistered(ctx, who, o.box, namespace); err != nil {
+		return broker.Box{}, err
+	}
+	o.l.register(namespace)
+	return o.view(), nil
+}
+
+// Shut closes a box: everything of it is cut when Shut returns.
+func (b *Boxes) Shut(ctx context.Context, who broker.Principal, taskID, id string) (broker.Box, error) {
+	o, err := b.find(ctx, who, taskID, id)
+	if err != nil {
+		return broker.Box{}, err
+	}
+	o.cut(ErrBox)
+	b.forget(o)
+	x := o.view()
+	x.State = broker.BoxClosed
+	return x, nil
+}
+
+func (o *opened) view() broker.Box {
+	x := o.box
+	if o.l.open() {
+		x.State = broker.BoxOpen
+	}
+	return x
+}
+
+// End implements broker.Cutter.
+func (b *Boxes) End(id string) { b.cfg.Proxy.End(id) }
+
+// Pause implements broker.Cutter.
+func (b *Boxes) Pause(taskID string) { b.cfg.Proxy.Pause(taskID) }
+
+// Doubt implements broker.Cutter.
+func (b *Boxes) Doubt() { b.cfg.Proxy.Doubt() }
+
+// Close ends every box and waits for them.
+func (b *Boxes) Close() error {
+	b.mu.Lock() // none begins any more
+	b.stop(ErrBox)
+	b.mu.Unlock()
+	b.served.Wait()
+	return nil
+}

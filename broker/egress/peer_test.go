@@ -1,0 +1,147 @@
+//go:build linux
+
+package egress_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/brokertest/counterpart"
+)
+
+// childSocket makes the test's own binary a process in a box: for each line that it
+// reads, it asks the socket what the box is, and prints the first line of the answer.
+const childSocket = "EGRESS_TEST_SOCKET"
+
+func TestMain(m *testing.M) {
+	path := os.Getenv(childSocket)
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Println(asked(path))
+	}
+	os.Exit(0)
+}
+
+// asked is the first line of what /box answers, or why there is none.
+func asked(path string) string {
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return "refused"
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+	all, _ := io.ReadAll(c)
+	line, _, _ := strings.Cut(string(all), "\r\n")
+	return line
+}
+
+// child is such a process.
+type child struct {
+	in        io.Writer
+	out       *bufio.Reader
+	namespace uint64
+}
+
+// isolated starts one in network namespaces of its own.
+func isolated(t *testing.T, socket string) *child {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), childSocket+"="+socket)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if err := cmd.Start(); err != nil {
+		counterpart.Missing(t, "peer-pidfd", "this user cannot make namespaces: "+err.Error())
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	var st syscall.Stat_t
+	if err := syscall.Stat(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid), &st); err != nil {
+		t.Fatal(err)
+	}
+	return &child{in: in, out: bufio.NewReader(out), namespace: st.Ino}
+}
+
+func (c *child) ask() { _, _ = io.WriteString(c.in, "go\n") }
+
+func (c *child) answer(t *testing.T) string {
+	t.Helper()
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// 105 and 106: the kernel says who connects. Nobody is let in before it is known who
+// belongs to the box, and then only who is in its network namespace: not the host, not
+// another box that got hold of the socket.
+func TestKernelIdentity(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	boxes := b.openBoxes(t, broker.BoxByKernel)
+	if err := boxes.Kernel(); err != nil {
+		counterpart.Missing(t, "peer-pidfd", "PIDFD_GET_NET_NAMESPACE needs Linux 6.11: "+err.Error())
+	}
+	s, who := b.task(t), b.Principals[brokertest.Runner]
+	box, err := boxes.Open(t.Context(), who, s.Task.ID, "")
+	if err != nil || box.State != broker.BoxWaiting || box.Identity != broker.BoxByKernel {
+		t.Fatal(box, err)
+	}
+	mine, other := isolated(t, box.Socket), isolated(t, box.Socket)
+	mine.ask() // before the box is known: it waits
+	var own syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/net", &own); err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range []uint64{0, own.Ino} {
+		if _, err := boxes.Register(t.Context(), who, s.Task.ID, box.ID, ns); broker.AsError(err).Kind != broker.Invalid {
+			t.Errorf("registered as %d: %v", ns, err)
+		}
+	}
+	for range 2 {
+		if got, err := boxes.Register(t.Context(), who, s.Task.ID, box.ID, mine.namespace); err != nil || got.State != broker.BoxOpen {
+			t.Fatal(got, err)
+		}
+	}
+	if _, err := boxes.Register(t.Context(), who, s.Task.ID, box.ID, other.namespace); broker.AsError(err).Kind != broker.Conflict {
+		t.Errorf("registered once more as another: %v", err)
+	}
+	if got := mine.answer(t); got != "HTTP/1.1 200 OK" {
+		t.Errorf("the box: %q", got)
+	}
+	other.ask()
+	if got := other.answer(t); got != "" {
+		t.Errorf("another box: %q", got)
+	}
+	if got := asked(box.Socket); got != "" {
+		t.Errorf("the host: %q", got)
+	}
+	mine.ask()
+	if got := mine.answer(t); got != "HTTP/1.1 200 OK" {
+		t.Errorf("the box again: %q", got)
+	}
+	if got := fmt.Sprint(b.kinds(t, s.Task.ID)); got != "[box.opened box.registered box.stranger it is in another network namespace]" {
+		t.Errorf("on the record: %s", got)
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"ebb/broker"
+	"ebb/broker/egress"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/web/api"
+)
+
+// openEgress makes the proxy that sandboxes get out by, and what opens boxes for it.
+func (n *node) openEgress(ctx context.Context, s settings) error {
+	if !s.Egress.Enabled {
+		return nil
+	}
+	roots, err := upstreamRoots(s.Egress.CAFile)
+	if err != nil {
+		return err
+	}
+	listen := s.Listen
+	if n.listener != nil { // a port that the system chose
+		listen = n.listener.Addr().String()
+	}
+	proxy, err := egress.New(egress.Config{
+		Leases: n.broker, Roots: roots, Logger: s.Log, Now: s.Now,
+		Dialer: &egress.Dialer{Private: s.Egress.Private(), Own: ownPlaces(listen)},
+	})
+	if err != nil {
+		return err
+	}
+	dir, err := n.boxesDir(s.Config)
+	if err != nil {
+		return err
+	}
+	n.boxes, err = egress.NewBoxes(egress.BoxConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Identity: broker.BoxIdentity(s.Egress.Identity), Logger: s.Log, Now: s.Now})
+	if err != nil {
+		return fail(err.Error(), "set egress.dir (EBB_EGRESS_DIR) to a directory that only ebb's user can write to")
+	}
+	n.closers = append(n.closers, n.boxes.Close)
+	if err := n.boxes.Kernel(); err != nil {
+		s.Log.WarnContext(ctx, "no box can be opened: this machine does not say in which network namespace a peer is; it takes Linux 6.11, or egress.identity: socket", "error", err)
+	}
+	n.broker.Cut(n.boxes)
+	return nil
+}
+
+// boxesDir is where sockets of boxes are. The path of a socket is short, so that a data
+// directory far down has its boxes in a temporary one.
+func (n *node) boxesDir(c config.Config) (string, error) {
+	dir := c.Egress.Dir
+	if dir == "" {
+		dir = filepath.Join(c.DataDir, "boxes")
+	}
+	if config.FitsSocket(dir) {
+		return dir, nil
+	}
+	dir, err := os.MkdirTemp("", "ebb-boxes-") // mode 0700
+	if err != nil {
+		return "", fail(err.Error(), "set egress.dir (EBB_EGRESS_DIR) to a short path")
+	}
+	n.closers = append(n.closers, func() error { return os.RemoveAll(dir) })
+	return dir, nil
+}
+
+// upstreamRoots are the CAs of this machine and those of a file; nil = the former alone.
+func upstreamRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("egress.ca_file: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, &failure{exitUsage, "egress.ca_file: " + file + " holds no certificate", "write CA certificates to it, as PEM"}
+	}
+	return pool, nil
+}
+
+// ownPlaces is where ebb itself listens, whatever private_hosts says of that address.
+func ownPlaces(listen string) []netip.AddrPort {
+	if ap, err := netip.ParseAddrPort(listen); err == nil {
+		return []netip.AddrPort{netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())}
+	}
+	return nil
+}
+
+// apiBoxes is n.boxes without a nil that is not nil.
+func (n *node) apiBoxes() api.Boxes {
+	if n.boxes == nil {
+		return nil
+	}
+	return n.boxes
+}

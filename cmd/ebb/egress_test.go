@@ -1,0 +1,111 @@
+package main
+
+import (
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ebb/broker"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/scopes"
+	"ebb/web/client"
+)
+
+// A whole ebb opens boxes over its API, to the runner of the task alone, and they end
+// with the task.
+func TestServeOpensBoxes(t *testing.T) {
+	t.Parallel()
+	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}, {ID: "other", Roles: []broker.Role{broker.RoleRunner}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := embed(t.Context(), embedding{Environ: []string{"EBB_EGRESS_IDENTITY=socket"}, People: people, Providers: []config.Provider{{Name: "local", Kind: "jwt", Resource: "https://local.test"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	as := func(id string) *client.Operator {
+		o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: e.url}, ClientID: id, Key: keys[id]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	runner := as("runner")
+	task, _, err := runner.OpenTask(t.Context(), broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: scopes.MustParseSet("local:a/**:*"), Expect: broker.Expect{Attestor: "enroll"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := as("other").OpenBox(t.Context(), task.ID, ""); !client.IsKind(err, broker.NotFound) {
+		t.Errorf("another runner: %v", err)
+	}
+	box, err := runner.OpenBox(t.Context(), task.ID, "git")
+	if err != nil || box.State != broker.BoxOpen || box.Tool != "git" {
+		t.Fatal(box, err)
+	}
+	if got, err := runner.RegisterBox(t.Context(), box, 7); err != nil || got.ID != box.ID {
+		t.Error(got, err)
+	}
+	c, err := net.Dial("unix", box.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+	if out, err := io.ReadAll(c); err != nil || !strings.Contains(string(out), task.ID) {
+		t.Errorf("%q, %v", out, err)
+	}
+	second, err := runner.OpenBox(t.Context(), task.ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := runner.CloseBox(t.Context(), second); err != nil || got.State != broker.BoxClosed {
+		t.Error(got, err)
+	}
+	if _, err := runner.Complete(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := net.Dial("unix", box.Socket); err == nil {
+		_ = c.Close()
+		t.Error("the box of a task that is complete has a socket")
+	}
+	if _, err := os.Stat(filepath.Dir(filepath.Dir(box.Socket))); err != nil {
+		t.Error(err)
+	}
+}
+
+// Boxes can be switched off, and whoever asks for one is told so.
+func TestServeWithoutEgress(t *testing.T) {
+	t.Parallel()
+	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := embed(t.Context(), embedding{Environ: []string{"EBB_EGRESS_ENABLED=false"}, People: people, Providers: []config.Provider{{Name: "local", Kind: "jwt", Resource: "https://local.test"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: e.url}, ClientID: "runner", Key: keys["runner"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _, err := o.OpenTask(t.Context(), broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: scopes.MustParseSet("local:a/**:*"), Expect: broker.Expect{Attestor: "enroll"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.OpenBox(t.Context(), task.ID, ""); !client.IsKind(err, broker.Conflict) || !strings.Contains(err.Error(), "egress.enabled") {
+		t.Errorf("a box of an ebb without egress: %v", err)
+	}
+}

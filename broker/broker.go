@@ -65,6 +65,7 @@ type Config struct {
 	Nonces          *dpop.Nonces // nil = no nonce mode
 	DPoPAlgs        []jose.Alg   // nil = ES256, EdDSA
 	Limits          Limits
+	BreakGlass      BreakGlassConfig      // who may approve alone in an emergency; zero = nobody
 	Now             func() time.Time      // nil = time.Now
 	Logger          *slog.Logger          // nil = discard
 	Registerer      prometheus.Registerer // nil = none
@@ -124,6 +125,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		return nil, err
 	}
 	c.Limits = c.Limits.withDefaults()
+	c.BreakGlass = c.BreakGlass.withDefaults()
 	if c.Now == nil {
 		c.Now = time.Now
 	}

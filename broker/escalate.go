@@ -151,8 +151,11 @@ func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now t
 	}
 	for _, r := range rs {
 		same := r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool
-		if same && begins(w.lineage, r.Parents) && r.Granted.Covers(w.scopes) && b.agreed(r, w, d) && keeps(w.promise(), seen(r)) {
-			return &r, nil
+		if !same || !begins(w.lineage, r.Parents) || !r.Granted.Covers(w.scopes) || !keeps(w.promise(), seen(r)) {
+			continue
+		}
+		if ok, err := b.agreed(ctx, r, w, d); ok || err != nil {
+			return &r, err
 		}
 	}
 	return nil, nil
@@ -175,9 +178,12 @@ func seen(r Request) provider.Revocability {
 
 // agreed reports whether the people who said yes to r are those that a decision
 // about w asks for: at the risk that there is now, but for what moves by itself.
-func (b *Broker) agreed(r Request, w want, d policy.Decision) bool {
+func (b *Broker) agreed(ctx context.Context, r Request, w want, d policy.Decision) (bool, error) {
 	if d.Effect == policy.Allow {
-		return true
+		return true, nil
+	}
+	if alone, err := b.aloneStill(ctx, r); alone || err != nil {
+		return alone, err
 	}
 	var then AsAsked // of facts that are not of this version nothing is known
 	if f, err := r.Sheet(); err == nil && f.Then != nil {
@@ -185,12 +191,12 @@ func (b *Broker) agreed(r Request, w want, d policy.Decision) bool {
 	}
 	var yes []policy.Approver
 	for _, v := range r.Votes {
-		if v.Approve {
+		if v.Approve && v.BreakGlass == "" { // one given alone is nobody's but its period's
 			yes = append(yes, policy.Approver{Name: v.By, Groups: v.Groups})
 		}
 	}
 	ask := b.wanted(d, b.weigh(w, r.GrantedTTL, then).Result)
-	return ask.Satisfied(yes)
+	return ask.Satisfied(yes), nil
 }
 
 // patience refuses a task that takes its requests back to make others: people

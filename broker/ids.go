@@ -20,9 +20,11 @@ const (
 	sandboxPrefix = "sbx_"
 	draftPrefix   = "pol_" // of policies
 	boxPrefix     = "box_"
+
+	breakGlassPrefix = "brk_"
 )
 
-var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx|pol)_[0-9a-f]{32}$`)
+var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx|pol|brk)_[0-9a-f]{32}$`)
 
 func newID(prefix string) string {
 	u := uuid.Must(uuid.NewV7()) // fails only when the system has no randomness

@@ -115,6 +115,22 @@ type Desk interface {
 	Requests(ctx context.Context, f RequestFilter) ([]Request, error)
 	Ballots
 	Queue
+	BreakGlassStore
+}
+
+// BreakGlassStore keeps periods of break-glass; replicas share it. What is given up by the
+// end of a period, Vote refuses: it counts a yes under a period that is open, of the same
+// person and not used up, in one step with the vote, and ErrNotFound otherwise.
+type BreakGlassStore interface {
+	// BeginBreakGlass keeps a new one: ErrExists when the person has one that is not ended,
+	// when one of that id began before or by that sign-in, ErrCap when they began most of
+	// them since then.
+	BeginBreakGlass(ctx context.Context, g BreakGlass, since time.Time, most int, e audit.Entry) error
+	// EndBreakGlass and ReviewBreakGlass have one winner each: ErrDone for the others.
+	EndBreakGlass(ctx context.Context, id, by string, at time.Time, e audit.Entry) (BreakGlass, error)
+	ReviewBreakGlass(ctx context.Context, id, by, note string, at time.Time, e audit.Entry) (BreakGlass, error)
+	// BreakGlasses returns the newest first.
+	BreakGlasses(ctx context.Context, f BreakGlassFilter) ([]BreakGlass, error)
 }
 
 // Ballots are votes of one person that count together.

@@ -84,7 +84,9 @@ type RequestFilter struct {
 	Dedupe    string
 	ExpiredAt time.Time // pending with ExpiresAt not after it
 	Seen      bool      // votes come with what was seen
-	Page      Page
+	// BreakGlass is the period under which somebody said yes alone; "" = whichever.
+	BreakGlass string
+	Page       Page
 }
 
 // Sight is what a principal who is neither auditor nor operator may see of

@@ -12,6 +12,7 @@ type metrics struct {
 	rejected   *prometheus.CounterVec
 	owed       prometheus.Gauge
 	refills    prometheus.Counter
+	breakGlass prometheus.Counter
 	unrecorded prometheus.Counter
 
 	// Of judgements that cost others something, by attestor.
@@ -50,6 +51,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		introspect: vec("ebb_introspections_total", "Introspections by answer.", "answer"),
 		rejected:   vec("ebb_evidence_rejected_total", "Evidence refused, by attestor.", "attestor"),
 		owed:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_owed_ends", Help: "Ends of tasks and credentials that a store has not taken yet."}),
+		breakGlass: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_break_glass_total", Help: "How often somebody began to approve alone."}),
 		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals beyond the bound of what is recorded: of unknown callers, and of sandboxes that ask again and again."}),
 	}

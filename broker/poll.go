@@ -147,7 +147,11 @@ func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token
 	if d.Effect == policy.Deny {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy has changed and no longer allows this.", nil))
 	}
-	if !b.agreed(r, w, d) {
+	agreed, err := b.agreed(ctx, r, w, d)
+	if err != nil {
+		return Token{}, err
+	}
+	if !agreed {
 		// The wrong people have said yes: the code is of no use any more, and the
 		// agent may ask the right ones.
 		if _, err := b.withdraw(ctx, r, self, "others_must_agree"); err != nil {

@@ -13,19 +13,32 @@ func (b *Broker) Requests(ctx context.Context, who Principal, f RequestFilter) (
 	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return nil, err
 	}
-	f.Sight = sightOf(who)
+	sight, alone, err := b.sight(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	f.Sight = sight
 	rs, err := b.cfg.Desk.Requests(ctx, f)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	return b.asSeenBy(who, rs), nil
+	return b.asSeenBy(who, rs, alone), nil
 }
 
-// asSeenBy are requests as who may see them.
-func (b *Broker) asSeenBy(who Principal, rs []Request) []Request {
+// sight is what of requests a person may see now; nil = all. alone: it is so because they
+// approve alone, and see what those see whom policy asks.
+func (b *Broker) sight(ctx context.Context, who Principal) (s *Sight, alone bool, err error) {
+	if _, alone, err = b.OpenBreakGlass(ctx, who); alone || err != nil {
+		return nil, alone, err
+	}
+	return sightOf(who), false, nil
+}
+
+// asSeenBy are requests as who may see them, who approves alone or does not.
+func (b *Broker) asSeenBy(who Principal, rs []Request, alone bool) []Request {
 	for i := range rs {
 		rs[i].Match, rs[i].Votes = MatchCode(rs[i].ID), shownVotes(who, rs[i])
-		if !ReadsWords(who, rs[i]) {
+		if !alone && !ReadsWords(who, rs[i]) {
 			rs[i].Reason = agenttext.Untrusted{}
 		}
 	}
@@ -58,7 +71,11 @@ func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFi
 	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return out, err
 	}
-	f.Now, f.Sight = b.now(), sightOf(who)
+	sight, alone, err := b.sight(ctx, who)
+	if err != nil {
+		return out, err
+	}
+	f.Now, f.Sight = b.now(), sight
 	if mine {
 		f.NotOf, f.Sight = who.names(), &Sight{Groups: who.Groups}
 		if !who.Has(RoleApprover) {
@@ -88,7 +105,7 @@ func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFi
 		places = places[:limit]
 		out.Next = places[limit-1]
 	}
-	out.Requests, err = b.atPlaces(ctx, who, places)
+	out.Requests, err = b.atPlaces(ctx, who, places, alone)
 	return out, err
 }
 
@@ -151,7 +168,7 @@ func (b *Broker) within(ctx context.Context, who Principal, places []Place) ([]P
 }
 
 // atPlaces reads the requests at these places, but for those that were answered meanwhile.
-func (b *Broker) atPlaces(ctx context.Context, who Principal, places []Place) ([]Request, error) {
+func (b *Broker) atPlaces(ctx context.Context, who Principal, places []Place, alone bool) ([]Request, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
@@ -165,7 +182,7 @@ func (b *Broker) atPlaces(ctx context.Context, who Principal, places []Place) ([
 		at[id] = i
 	}
 	slices.SortFunc(rs, func(a, b Request) int { return at[a.ID] - at[b.ID] })
-	return b.asSeenBy(who, rs), nil
+	return b.asSeenBy(who, rs, alone), nil
 }
 
 func placeIDs(places []Place) []string {

@@ -63,19 +63,21 @@ type PendingInfo struct {
 
 // Vote is one approver's answer.
 type Vote struct {
-	RequestID string     `json:"request_id"`
-	By        string     `json:"by"`
-	Also      []string   `json:"-"`                // other names of the same person
-	Groups    []string   `json:"groups,omitempty"` // of the approver at that moment: policy asks for people of certain groups
-	Approve   bool       `json:"approve"`
-	Digest    string     `json:"digest"`                // of the facts the approver saw
-	Scopes    scopes.Set `json:"scope,omitzero"`        // narrower than asked, or empty = as asked
-	TTL       Seconds    `json:"ttl_seconds,omitempty"` // shorter than asked, or 0 = as asked
-	Code      DenyCode   `json:"code,omitempty"`
-	Note      string     `json:"note,omitempty"` // to the agent, at most 500 code points
-	At        time.Time  `json:"at"`
-	Proof     string     `json:"-"` // JSON of a passkey's assertion, at most MaxSeen bytes; read as Seen is
-	Seen      string     `json:"-"` // JSON of what the approver was shown, at most MaxSeen bytes; read only with RequestFilter.Seen
+	RequestID string   `json:"request_id"`
+	By        string   `json:"by"`
+	Also      []string `json:"-"` // other names of the same person
+	// BreakGlass is the period under which a yes counts for all whom policy asks; "" = none.
+	BreakGlass string     `json:"break_glass,omitempty"`
+	Groups     []string   `json:"groups,omitempty"` // of the approver at that moment: policy asks for people of certain groups
+	Approve    bool       `json:"approve"`
+	Digest     string     `json:"digest"`                // of the facts the approver saw
+	Scopes     scopes.Set `json:"scope,omitzero"`        // narrower than asked, or empty = as asked
+	TTL        Seconds    `json:"ttl_seconds,omitempty"` // shorter than asked, or 0 = as asked
+	Code       DenyCode   `json:"code,omitempty"`
+	Note       string     `json:"note,omitempty"` // to the agent, at most 500 code points
+	At         time.Time  `json:"at"`
+	Proof      string     `json:"-"` // JSON of a passkey's assertion, at most MaxSeen bytes; read as Seen is
+	Seen       string     `json:"-"` // JSON of what the approver was shown, at most MaxSeen bytes; read only with RequestFilter.Seen
 }
 
 // SamePerson reports whether v and o are answers of one person, as far as their names

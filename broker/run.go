@@ -22,7 +22,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	// Each promise is kept on its own: a store that hangs holds up only those that
 	// need it.
 	for _, keep := range []func(context.Context){
-		b.watch, b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.closeOrphans, b.expireRequests,
+		b.watch, b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.closeOrphans, b.expireRequests, b.endBreakGlasses,
 	} {
 		g.Go(func() error { return every(ctx, time.Second, keep) })
 	}

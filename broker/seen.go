@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -58,9 +59,18 @@ func (b *Broker) Kept(ctx context.Context, who Principal, entries []audit.Entry)
 	var out []audit.Kept
 	var ids []string
 	for _, e := range entries {
-		if e.Kind == audit.RequestVoted {
+		switch e.Kind {
+		case audit.RequestVoted:
 			answers[[2]string{e.RequestID, e.Actor}] = true
 			ids = append(ids, e.RequestID)
+		case audit.BreakGlassBegun:
+			g, err := b.begun(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			if g.Proof != "" {
+				out = append(out, audit.Kept{RequestID: g.ID, By: g.Person, Proof: g.Proof})
+			}
 		}
 	}
 	slices.Sort(ids)
@@ -80,6 +90,17 @@ func (b *Broker) Kept(ctx context.Context, who Principal, entries []audit.Entry)
 	return out, nil
 }
 
+// begun is the period whose beginning an entry is about.
+func (b *Broker) begun(ctx context.Context, e audit.Entry) (BreakGlass, error) {
+	var data struct {
+		ID string `json:"break_glass"`
+	}
+	if err := json.Unmarshal(e.Data, &data); err != nil {
+		return BreakGlass{}, E(Internal, "An entry of the record cannot be read.", err)
+	}
+	return b.breakGlass(ctx, data.ID)
+}
+
 // keptAtOnce is how many requests are read at one time, each with up to MaxSeen twice for
 // each of its votes.
 const keptAtOnce = 50
@@ -87,8 +108,17 @@ const keptAtOnce = 50
 // Signature is what the record says that an answer was signed with, held against what was
 // kept of it. Nothing was signed: nil. Whoever calls it has got the vote of Seen.
 func (b *Broker) Signature(ctx context.Context, v Vote) (*audit.Signature, error) {
+	return b.signature(ctx, audit.Kept{RequestID: v.RequestID, By: v.By, Seen: v.Seen, Proof: v.Proof}, v.At, EntryFilter{Kind: audit.RequestVoted, Actor: v.By, RequestID: v.RequestID})
+}
+
+// BreakGlassSignature is the same of the beginning of a period.
+func (b *Broker) BreakGlassSignature(ctx context.Context, g BreakGlass) (*audit.Signature, error) {
+	return b.signature(ctx, audit.Kept{RequestID: g.ID, By: g.Person, Proof: g.Proof}, g.BegunAt, EntryFilter{Kind: audit.BreakGlassBegun, Actor: g.Person, From: g.BegunAt.Add(-time.Minute), To: g.BegunAt.Add(time.Minute)})
+}
+
+func (b *Broker) signature(ctx context.Context, k audit.Kept, at time.Time, answer EntryFilter) (*audit.Signature, error) {
 	var known audit.Answers
-	for _, f := range []EntryFilter{{Kind: "passkey.", Actor: v.By, To: v.At.Add(time.Millisecond)}, {Kind: audit.RequestVoted, Actor: v.By, RequestID: v.RequestID}} {
+	for _, f := range []EntryFilter{{Kind: "passkey.", Actor: k.By, To: at.Add(time.Millisecond)}, answer} {
 		for e, err := range b.cfg.Journal.Entries(ctx, f) {
 			if err == nil {
 				err = known.Read(e)
@@ -98,7 +128,7 @@ func (b *Broker) Signature(ctx context.Context, v Vote) (*audit.Signature, error
 			}
 		}
 	}
-	s, err := known.Judge(audit.Kept{RequestID: v.RequestID, By: v.By, Seen: v.Seen, Proof: v.Proof})
+	s, err := known.Judge(k)
 	if err != nil {
 		return nil, E(Conflict, "What was kept of this answer is not what the record says: "+err.Error()+".", err)
 	}

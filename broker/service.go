@@ -178,4 +178,6 @@ type Verdict struct {
 	Proof   string // JSON of what proves that the approver wanted this; "" = the session alone
 	Choice  string // with a proof: what was signed, in the console's word
 	Passkey string // with a proof: by which passkey, its id in hex
+	// BreakGlass is the period under which the yes is given alone; only the console sets it.
+	BreakGlass string
 }

@@ -35,6 +35,8 @@ export const pages = [
   { name: 'draft', who: 'uma', path: first('/policy', /^\/policy\/drafts\/pol_/) },
   { name: 'replay', who: 'ola', path: async (page, url) => `${await first('/policy', /^\/policy\/drafts\/pol_/)(page, url)}/replay?days=1` },
   { name: 'draft-file', who: 'ola', path: first(first('/policy', /^\/policy\/drafts\/pol_/), /file\?name=/) },
+  { name: 'breakglass', who: 'tom', path: '/break-glass' },
+  { name: 'breakglass-one', who: 'eve', path: first('/break-glass', /^\/break-glass\/brk_/) },
   { name: 'settings', who: 'mia', path: '/settings' },
   { name: 'error', who: 'mia', path: '/nowhere' },
 ];

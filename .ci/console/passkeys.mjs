@@ -10,7 +10,7 @@ const sha = (b) => crypto.createHash('sha256').update(b).digest();
 const unb64 = (s) => Buffer.from(s, 'base64url');
 
 // person is somebody's browser with an authenticator of its own, in which they have a passkey.
-async function person(house, who) {
+export async function person(house, who) {
   const c = await house.context();
   const p = await c.newPage();
   const cdp = await c.newCDPSession(p);

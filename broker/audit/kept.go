@@ -73,8 +73,10 @@ type answer struct {
 	Passkey string `json:"passkey"`
 	Seen    string `json:"seen_sha256"`
 	Proof   string `json:"proof_sha256"`
-	at      time.Time
-	kept    bool
+	// BreakGlass is, of one that began, its id: what was signed is that it begins.
+	BreakGlass string `json:"break_glass"`
+	at         time.Time
+	kept       bool
 }
 
 // registration is a passkey as long as it was somebody's.
@@ -87,10 +89,13 @@ type registration struct {
 // Read notes what an entry says. Entries come in the order of time.
 func (a *Answers) Read(e Entry) error {
 	switch e.Kind {
-	case RequestVoted:
+	case RequestVoted, BreakGlassBegun:
 		v := answer{at: e.At}
 		if err := json.Unmarshal(e.Data, &v); err != nil {
 			return errors.New("the answer cannot be read")
+		}
+		if e.Kind == BreakGlassBegun {
+			e.RequestID = v.BreakGlass
 		}
 		if v.Seen == "" && v.Proof == "" {
 			return nil
@@ -148,23 +153,29 @@ func (a *Answers) Judge(k Kept) (signed *Signature, err error) {
 	if v.Choice == "" || v.Passkey == "" {
 		return nil, errors.New("the record does not say what was signed, and by which passkey")
 	}
-	for _, r := range a.keys[v.Passkey] {
-		switch {
-		case r.by != k.By:
-			err = errors.New("the passkey was registered by somebody else")
-		case !r.until.IsZero() && r.until.Before(v.at.Add(-skew)):
-			err = errors.New("the passkey had been removed before")
-		case r.from.After(v.at.Add(skew)):
-			err = errors.New("the passkey was registered later")
-		default:
-			s.KeyHash, s.Registered = r.key, r.from
-			return s, nil
-		}
-	}
+	s.KeyHash, s.Registered, err = a.Registered(v.Passkey, k.By, v.at)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Registered is the public key, by its SHA-256, with which a passkey was registered that
+// was a person's at a moment, and since when; "" when no entry that was read names the passkey.
+func (a *Answers) Registered(passkey, by string, at time.Time) (keyHash string, since time.Time, err error) {
+	for _, r := range a.keys[passkey] {
+		switch {
+		case r.by != by:
+			err = errors.New("the passkey was registered by somebody else")
+		case !r.until.IsZero() && r.until.Before(at.Add(-skew)):
+			err = errors.New("the passkey had been removed before")
+		case r.from.After(at.Add(skew)):
+			err = errors.New("the passkey was registered later")
+		default:
+			return r.key, r.from, nil
+		}
+	}
+	return "", time.Time{}, err
 }
 
 // skew is how far the clocks of replicas may be apart.

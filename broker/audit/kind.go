@@ -32,6 +32,11 @@ const (
 	PasskeyAdded   = "passkey.added"   // a person has another passkey
 	PasskeyRemoved = "passkey.removed" // and has one no more
 
+	BreakGlassBegun    = "breakglass.begun"    // a named person approves alone for a while: who, for which incident and why
+	BreakGlassUsed     = "breakglass.used"     // and approved this alone
+	BreakGlassEnded    = "breakglass.ended"    // by time, or by a person before it
+	BreakGlassReviewed = "breakglass.reviewed" // an auditor has looked at what was done under it
+
 	RecordExported = "record.exported" // a person took a list out as a file: with which filter, and how much of it
 
 	TaskOpened    = "task.opened"
@@ -85,6 +90,7 @@ const (
 func Kinds() []string {
 	return []string{
 		BoxClosed, BoxOpened, BoxRegistered, BoxStranger,
+		BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
 		BrokerStarted, BrokerStopped,
 		LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,

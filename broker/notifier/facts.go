@@ -74,6 +74,13 @@ func happening(e audit.Entry) (notify.Notice, bool) {
 	switch {
 	case strings.HasPrefix(e.Kind, breakGlass):
 		n.Event = notify.BreakGlass
+		var data struct {
+			ID       string `json:"break_glass"`
+			Incident string `json:"incident"`
+		}
+		if json.Unmarshal(e.Data, &data) == nil && data.ID != "" { // approvers read that page, and not the record
+			n.Path, n.Reasons = "/break-glass/"+url.PathEscape(data.ID), []string{"incident " + data.Incident}
+		}
 	case strings.HasPrefix(e.Kind, drafts):
 		n.Event = notify.Draft
 		var data struct {

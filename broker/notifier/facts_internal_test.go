@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"encoding/json"
 	"testing"
 	"time"
@@ -25,9 +26,12 @@ func TestHappenings(t *testing.T) {
 		want  []string
 		event notify.Event
 		of    string
+		path  string // "" = of the entry
 	}{
-		"breakglass.began":   {actor: "ola", want: []string{"ann", "aud"}, event: notify.BreakGlass, of: "w/7"},
+		"breakglass.begun":   {actor: "ola", want: []string{"ann", "aud"}, event: notify.BreakGlass, of: "w/7"},
 		"breakglass.ended":   {actor: "ola", want: []string{"ann", "aud"}, event: notify.BreakGlass, of: "w/7"},
+		"breakglass.used":    {actor: "ann", data: `{"break_glass":"brk_1/..","incident":"INC-7"}`, want: []string{"ann", "aud"}, event: notify.BreakGlass, of: "w/7", path: "/break-glass/brk_1%2F.."},
+		"breakglass.odd":     {actor: "ola", data: `{"break_glass":7}`, want: []string{"ann", "aud"}, event: notify.BreakGlass, of: "w/7"},
 		"policy.drafted":     {actor: "eva", want: []string{"ops"}, event: notify.Draft, of: "w/7"},
 		"policy.draft":       {actor: "ops", data: `{"draft":"pol_1"}`, event: notify.Draft},
 		"policy.drafted.of":  {actor: "eva", data: `{"draft":"pol_1","note":"x"}`, want: []string{"ops"}, event: notify.Draft, of: "pol_1"},
@@ -40,7 +44,7 @@ func TestHappenings(t *testing.T) {
 			continue
 		}
 		for i, x := range items {
-			if x.Person != tt.want[i] || x.Notice.Event != tt.event || x.Notice.Subject != tt.of || x.Notice.By != tt.actor || x.Notice.Path != "/audit/w/7" || x.Digest {
+			if x.Person != tt.want[i] || x.Notice.Event != tt.event || x.Notice.Subject != tt.of || x.Notice.By != tt.actor || x.Notice.Path != cmp.Or(tt.path, "/audit/w/7") || x.Digest {
 				t.Errorf("%s: %+v", kind, x)
 			}
 		}

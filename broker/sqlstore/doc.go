@@ -14,6 +14,7 @@
 //	sealing.go    the wrapped data keys of package seal
 //	safe.go       the sealed secrets of package safe
 //	sessions.go   the sessions of package people; passkeys.go  and its passkeys
+//	breakglass.go periods in which somebody approves alone
 //	policies.go   drafts of policies; releases.go  those that were published
 //	reach.go      what people want to be told; notifysources.go  what package notify reads of
 //	              the record, and plans; outbox.go  its messages

@@ -45,6 +45,9 @@ func requestsTail(f broker.RequestFilter) (string, []any, error) {
 	if f.Group != "" {
 		w.add("id IN (SELECT request_id FROM request_groups WHERE group_name = ?)", f.Group)
 	}
+	if f.BreakGlass != "" {
+		w.add("id IN (SELECT request_id FROM votes WHERE break_glass = ?)", f.BreakGlass)
+	}
 	w.sight(f.Sight)
 	if !f.GrantLive.IsZero() {
 		w.add("state IN ('approved', 'issued') AND grant_until > ?", millis(f.GrantLive))
@@ -75,7 +78,7 @@ func readRequests(ctx context.Context, q querier, seen bool, tail string, args [
 	if seen {
 		column = "seen, proof"
 	}
-	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, also, "+column+" FROM votes WHERE request_id IN ("+marks(len(ids))+
+	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, also, break_glass, "+column+" FROM votes WHERE request_id IN ("+marks(len(ids))+
 		") ORDER BY request_id, place", ids, scanVote)
 	for _, v := range votes {
 		r := &out[at[v.RequestID]]
@@ -152,7 +155,7 @@ func scanVote(row scan) (broker.Vote, error) {
 	var scope string
 	var groups, also string
 	var approve, at int64
-	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &also, &v.Seen, &v.Proof); err != nil {
+	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &also, &v.BreakGlass, &v.Seen, &v.Proof); err != nil {
 		return v, err
 	}
 	v.Approve, v.At = approve != 0, fromMillis(at)

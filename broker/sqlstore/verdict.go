@@ -33,7 +33,7 @@ func verdict(r broker.Request, votes []broker.Vote) (broker.Request, error) {
 	if granted.Empty() {
 		return r, broker.E(broker.InvalidScope, "What you approve has nothing in common with what was asked and approved before. Approve as asked, a part of it, or deny.", nil)
 	}
-	if r.Satisfied(yes) {
+	if last.BreakGlass != "" || r.Satisfied(yes) {
 		r.State, r.DecidedAt, r.Granted, r.GrantedTTL, r.Note = broker.RequestApproved, last.At, granted, ttl, last.Note
 	}
 	return r, nil

@@ -95,6 +95,12 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 			return err
 		}
 		before := len(r.Votes)
+		// Who said yes with others, and then alone, has one answer: the second.
+		instead := ""
+		if i := slices.IndexFunc(r.Votes, b.v.SamePerson); i >= 0 {
+			instead = r.Votes[i].By
+			r.Votes = slices.Delete(slices.Clone(r.Votes), i, i+1)
+		}
 		r, err = verdict(r, append(slices.Clip(r.Votes), b.v))
 		if err != nil {
 			return err
@@ -112,6 +118,16 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 			return err
 		}
 		if n == 1 {
+			if b.v.BreakGlass != "" {
+				if err := useBreakGlass(ctx, s, b.v); err != nil {
+					return err
+				}
+			}
+			if instead != "" {
+				if _, err := s.exec(ctx, "DELETE FROM votes WHERE request_id = ? AND voter = ?", r.ID, instead); err != nil {
+					return err
+				}
+			}
 			b.out, u.entries = r, b.outcome(r.State)
 			return b.insert(ctx, s, before+1)
 		}
@@ -125,7 +141,7 @@ func (b *ballot) admit(r broker.Request) error {
 		return fmt.Errorf("request %s: %w", r.ID, broker.ErrDone)
 	case b.v.Digest != r.Digest && (b.v.Approve || b.v.Digest != ""):
 		return fmt.Errorf("request %s: %w", r.ID, broker.ErrStale)
-	case slices.ContainsFunc(r.Votes, b.v.SamePerson):
+	case slices.ContainsFunc(r.Votes, func(o broker.Vote) bool { return b.v.SamePerson(o) && (b.v.BreakGlass == "" || !o.Approve) }):
 		return fmt.Errorf("request %s: %w", r.ID, broker.ErrExists)
 	}
 	return nil
@@ -141,8 +157,8 @@ func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof, also) VALUES ("+marks(14)+")",
-		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Seen, v.Proof, string(also))
+	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof, also, break_glass) VALUES ("+marks(15)+")",
+		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Seen, v.Proof, string(also), v.BreakGlass)
 	return err
 }
 

@@ -17,6 +17,7 @@ func RunDesk(t *testing.T, open OpenStores) {
 		"CreateForTask": createForTask, "CreateRefuses": createRefuses, "Settle": settle, "SettleRace": settleRace, "SettleWithLease": settleWithLease,
 		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "VoteAll": voteAll, "VoteAllRace": voteAllRace, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
 		"Filters": requestFilters, "RequestPages": requestPages, "Waiting": waiting, "WaitingPages": waitingPages, "Marks": marked, "Seen": seen,
+		"BreakGlass": breakGlass, "BreakGlassRefuses": breakGlassRefuses, "BreakGlassRace": breakGlassRace, "BreakGlassPages": breakGlassPages, "VoteAlone": voteAlone, "VoteAloneAgainstEnd": voteAloneAgainstEnd,
 	})
 }
 

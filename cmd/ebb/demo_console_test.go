@@ -31,11 +31,15 @@ func TestHistory(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}}); err != nil {
+	if err := history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker}); err != nil {
 		t.Fatal(err)
 	}
 	who := broker.Principal{ID: history.Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}}
 	b := e.node.broker
+	glass, err := b.BreakGlasses(t.Context(), who, broker.BreakGlassFilter{})
+	if err != nil || len(glass) != 1 || glass[0].Used != 1 || glass[0].ReviewedBy != history.Auditor {
+		t.Errorf("break-glass: %+v, %v", glass, err)
+	}
 	tasks, err := b.Tasks(t.Context(), who, broker.TaskFilter{Page: broker.Page{Limit: 1000}})
 	if err != nil {
 		t.Fatal(err)

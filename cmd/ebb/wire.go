@@ -29,6 +29,7 @@ import (
 	"ebb/web"
 	"ebb/web/api"
 	"ebb/web/console"
+	"ebb/web/console/passkey"
 	"ebb/web/signin"
 	"ebb/web/signin/link"
 	"ebb/web/signin/oidc"
@@ -180,7 +181,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	// The broker refills the ledger before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
-		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Instance: s.Instance, Nonces: nonces, Limits: limits, Logger: s.Log, Registerer: metrics, Now: s.Now,
+		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now,
 	})
 	return err
 }
@@ -222,6 +223,14 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 // friction is what an approval takes, as configured.
 func friction(c config.Console) console.Friction {
 	return console.Friction{Low: console.Proof(c.Proof.Low), Medium: console.Proof(c.Proof.Medium), High: console.Proof(c.Proof.High)}
+}
+
+// breakGlass is who approves alone in an emergency: what their passkeys sign is judged as
+// that of other answers is.
+func breakGlass(c config.Console) broker.BreakGlassConfig {
+	g := c.BreakGlass
+	g.Check = passkey.Check
+	return g
 }
 
 // signIn is the ways in to the console. Links are for whoever holds a principal's key

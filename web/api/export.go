@@ -52,8 +52,12 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 	for e := first; more && err == nil; e, err, more = next() {
 		w.line(e)
 		taken.Rows++
-		if kept && e.Kind == audit.RequestVoted {
-			answers = append(answers, audit.Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor})
+		if kept && (e.Kind == audit.RequestVoted || e.Kind == audit.BreakGlassBegun) {
+			answer := audit.Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor}
+			if e.Kind == audit.BreakGlassBegun {
+				answer.Data = e.Data // which one it is; they are few
+			}
+			answers = append(answers, answer)
 		}
 	}
 	if err == nil {

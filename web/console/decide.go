@@ -47,7 +47,7 @@ func (s *Console) decide(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := broker.MayDecide(v.Principal, r); err != nil {
+	if err := s.mayDecide(c, v, r, in.Choice); err != nil {
 		return err
 	}
 	redraw := func(status int, problems map[string]string) error {
@@ -64,7 +64,11 @@ func (s *Console) decide(c echo.Context) error {
 	if len(problems) > 0 {
 		return redraw(http.StatusUnprocessableEntity, problems)
 	}
-	if err := s.stepUp(c, v, levelOf(r), r.CreatedAt, &verdict, passkey.Decision{Request: r.ID, Choice: in.Choice, Digest: verdict.Digest}); err != nil {
+	level := levelOf(r)
+	if in.Choice == choiceAlone { // as strictly as there is, whatever the risk
+		level = risk.High
+	}
+	if err := s.stepUp(c, v, level, r.CreatedAt, &verdict, passkey.Decision{Request: r.ID, Choice: in.Choice, Digest: verdict.Digest}); err != nil {
 		e := broker.AsError(err)
 		return redraw(web.Lookup(e.Kind).Status, map[string]string{"": e.Public})
 	}
@@ -72,6 +76,18 @@ func (s *Console) decide(c echo.Context) error {
 		return s.undecided(c, v, r, in, err)
 	}
 	return s.redirect(c, "/requests/"+id)
+}
+
+// mayDecide is why a person may not give this answer; nil = they may.
+func (s *Console) mayDecide(c echo.Context, v *visit, r broker.Request, choice string) error {
+	if choice != choiceAlone {
+		return broker.MayDecide(v.Principal, r)
+	}
+	g, _, err := s.b.OpenBreakGlass(c.Request().Context(), v.Principal)
+	if err != nil {
+		return err
+	}
+	return broker.MayDecideAlone(v.Principal, r, g, v.now)
 }
 
 // verdict is what a form says, or by field what it lacks.
@@ -103,6 +119,10 @@ func (s *Console) verdict(v *visit, r broker.Request, in typed, form url.Values)
 	case choiceApprove:
 		if isHigh(r) && in.Target != target(r) {
 			problems["target"] = "Type the name exactly as it stands above."
+		}
+	case choiceAlone:
+		if out.BreakGlass = form.Get("glass"); in.Target != target(r) {
+			problems["alone"] = "Type the name exactly as it stands above."
 		}
 	default:
 		problems[""] = "Choose one of the buttons."

@@ -47,7 +47,11 @@ func (s *Console) parse() (map[string]*template.Template, error) {
 // draw answers with a page. It draws before it writes: half a page is no page.
 func (s *Console) draw(c echo.Context, status int, v *visit, name string, f frame, page any) error {
 	var b bytes.Buffer
-	if err := s.pages[name].ExecuteTemplate(&b, "frame", s.view(c, v, f, page)); err != nil {
+	vw := s.view(c, v, f, page)
+	if v != nil {
+		vw.Banner = s.banner(c, v)
+	}
+	if err := s.pages[name].ExecuteTemplate(&b, "frame", vw); err != nil {
 		return err
 	}
 	return c.HTMLBlob(status, b.Bytes())

@@ -25,6 +25,7 @@ type view struct {
 	Now     time.Time
 	Who     *visit // nil = nobody
 	Entries []entry
+	Banner  []glassRow // break-glass that is open, or that nobody has reviewed
 	Page    any
 	s       *Console
 }
@@ -67,6 +68,7 @@ var entries = []entry{
 	{"/audit", "Record", readers},
 	{"/policy", "Policy", policyReaders},
 	{"/insights", "Insights", []broker.Role{broker.RoleAuditor, broker.RoleOperator}},
+	{glassPath, "Break-glass", []broker.Role{broker.RoleAuditor, broker.RoleOperator}},
 	{"/settings", "Settings", everyone},
 }
 
@@ -76,7 +78,7 @@ func (s *Console) view(c echo.Context, v *visit, f frame, page any) view {
 		return out
 	}
 	for _, e := range entries {
-		if v.Has(e.roles...) {
+		if v.Has(e.roles...) && (e.Path != glassPath || s.b.BreakGlassConfig().On()) || e.Path == glassPath && s.b.MayBreakGlass(v.Principal) == nil {
 			out.Entries = append(out.Entries, e)
 		}
 	}

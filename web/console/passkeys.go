@@ -156,7 +156,7 @@ func (s *Console) ask(c echo.Context, v *visit, ds []passkey.Decision) error {
 		if err != nil {
 			return err
 		}
-		if err := broker.MayDecide(v.Principal, r); err != nil {
+		if err := s.mayDecide(c, v, r, d.Choice); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,7 @@ const (
 	choiceNarrow  = "narrow"
 	choiceApprove = "approve"
 	choicePublish = "publish" // of a draft of policies
+	choiceAlone   = "approve-alone"
 )
 
 // code is one reason for a no, as the form offers it.
@@ -64,6 +65,13 @@ type requestPage struct {
 	Parts    []part            // smaller ones to choose from, when there are several
 	Problems map[string]string // by field of the form; "" = of the form
 	Changes  []row             // what has changed since it was asked
+	Alone    *aloneForm        // nil: they do not approve it alone
+}
+
+// aloneForm is how somebody says yes alone, in a period of break-glass that is open.
+type aloneForm struct {
+	broker.BreakGlass
+	Proof proofState
 }
 
 // seenLink leads to what somebody saw who has decided.
@@ -100,6 +108,9 @@ func (s *Console) drawRequest(c echo.Context, status int, v *visit, r broker.Req
 		if vote.Approve {
 			said = "yes"
 		}
+		if vote.BreakGlass != "" {
+			said = "yes, alone, under break-glass"
+		}
 		link := seenLink{By: vote.By, Said: said, At: vote.At}
 		if v.ID == vote.By || v.Has(broker.RoleAuditor, broker.RoleOperator) {
 			link.Path = "/requests/" + r.ID + "/seen/" + url.PathEscape(vote.By)
@@ -108,16 +119,38 @@ func (s *Console) drawRequest(c echo.Context, status int, v *visit, r broker.Req
 	}
 	if page.Why = whyNot(vw, r); page.Why == "" {
 		page.May = true
-		page.Off, page.Changes = s.off(c, v, r, page.Shown)
 		var err error
 		if page.Proof, err = s.proofOf(c, v, levelOf(r), r.CreatedAt); err != nil {
 			return err
 		}
+	}
+	if !page.May || r.Quorum > 1 {
+		var err error
+		if page.Alone, err = s.alone(c, v, r); err != nil {
+			return err
+		}
+	}
+	if page.May || page.Alone != nil {
+		page.Off, page.Changes = s.off(c, v, r, page.Shown)
+		var err error
 		if page.Sealed, err = s.sealShown(page.Shown); err != nil {
 			return err
 		}
 	}
 	return s.draw(c, status, v, "request", frame{Title: page.Shown.Title.String(), Nav: "/queue"}, page)
+}
+
+// alone is the form of somebody who has broken the glass, where it is for this request.
+func (s *Console) alone(c echo.Context, v *visit, r broker.Request) (*aloneForm, error) {
+	if r.State != broker.RequestPending || !r.ExpiresAt.After(v.now) {
+		return nil, nil
+	}
+	g, _, err := s.b.OpenBreakGlass(c.Request().Context(), v.Principal)
+	if err != nil || broker.MayDecideAlone(v.Principal, r, g, v.now) != nil {
+		return nil, err
+	}
+	proof, err := s.proofOf(c, v, risk.High, r.CreatedAt)
+	return &aloneForm{g, proof}, err
 }
 
 // whyNot is why this person has nothing to decide here; "" = they have.

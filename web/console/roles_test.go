@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
@@ -24,7 +25,7 @@ var byRole = map[string][2]string{
 
 // rolesHouse has somebody of every single role.
 func rolesHouse(t *testing.T) *house {
-	return newHouse(t, brokertest.Config{People: []broker.Principal{
+	return newHouse(t, brokertest.Config{BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, PerDay: 1000}, People: []broker.Principal{
 		{ID: "op", Roles: []broker.Role{broker.RoleOperator}}, {ID: "out", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"others"}},
 	}})
 }
@@ -68,7 +69,7 @@ func TestRoles(t *testing.T) {
 			continue
 		}
 		for role, cell := range row {
-			if !slices.Contains([]string{"yes", "no", "own", "group", "lists", "lists own", "lists group"}, cell) {
+			if !slices.Contains([]string{"yes", "no", "own", "group", "named", "lists", "lists own", "lists group"}, cell) {
 				t.Errorf("%s: %q is no word of the table", name, cell)
 			}
 			who, other := byRole[role][0], byRole[role][1]
@@ -119,6 +120,8 @@ func (b *browser) calls(method, path string, lists bool) bool {
 	}
 	id := task.ID
 	switch {
+	case strings.HasPrefix(path, "/break-glass"):
+		id = b.glass(path)
 	case strings.HasPrefix(path, "/requests"), path == "/queue":
 		id = r.ID
 	case strings.HasPrefix(path, "/credentials"):
@@ -129,7 +132,11 @@ func (b *browser) calls(method, path string, lists bool) bool {
 	at := strings.NewReplacer(":id", id, ":voter", brokertest.Approver, ":writer", entry.Writer, ":seq", strconv.FormatInt(entry.Seq, 10)).Replace(path)
 	form := url.Values{}
 	if method == http.MethodPost {
-		form = url.Values{"nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], at)}, "choice": {"deny"}, "code": {"not_needed"}, "note": {"No."}, "reason": {"odd"}, "provider": {"orders"}, "session": {"none"}, "id": {"00"}}
+		form = url.Values{"nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], at)}, "choice": {"deny"}, "code": {"not_needed"}, "note": {"No."}, "reason": {"odd"}, "provider": {"orders"}, "session": {"none"}, "id": {"00"},
+			"incident": {"INC-7"}, "plan": {b.cookies["__Host-ebb-glass"]}}
+		if strings.HasPrefix(path, "/break-glass") {
+			form.Set("reason", "nobody else is awake")
+		}
 	} else if lists && path != "/tasks" {
 		at += "?task=" + task.ID
 	}
@@ -138,7 +145,7 @@ func (b *browser) calls(method, path string, lists bool) bool {
 	}
 	a := b.do(method, at, form, nil)
 	switch {
-	case strings.Contains(a.body, "There is no provider to prove it to"), strings.Contains(a.body, "You have no such passkey"): // whoever asks
+	case strings.Contains(a.body, "There is no provider to prove it to"), strings.Contains(a.body, "You have no such passkey"), strings.Contains(a.body, "A session alone is not enough"): // whoever asks
 		return true
 	case a.StatusCode == http.StatusForbidden, a.StatusCode == http.StatusNotFound, strings.HasSuffix(path, "/deny") && a.StatusCode != http.StatusSeeOther: // nothing of it waits for them
 		return false
@@ -149,6 +156,34 @@ func (b *browser) calls(method, path string, lists bool) bool {
 		return a.StatusCode == http.StatusOK && strings.Contains(a.body, id)
 	}
 	return true
+}
+
+// glass is a period of the approver's, over where one is reviewed, and puts a plan of theirs into b.
+func (b *browser) glass(path string) string {
+	h, ann := b.h, b.h.Principals[brokertest.Approver]
+	h.t.Helper()
+	if err := h.Broker.LeaveBreakGlass(h.t.Context(), ann); err != nil {
+		h.t.Fatal(err)
+	}
+	_, token, err := h.Broker.PlanBreakGlass(ann, "INC-7", "nobody else is awake")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	b.cookies["__Host-ebb-glass"] = token
+	if !strings.Contains(path, ":id") {
+		return ""
+	}
+	h.Clock.Add(time.Second)
+	g, err := h.Broker.BeginBreakGlass(h.t.Context(), ann, token, broker.BreakGlassProof{AuthAt: h.Clock.Now(), SessionEnds: h.Clock.Now().Add(time.Hour)})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if strings.HasSuffix(path, "/review") {
+		if err := h.Broker.LeaveBreakGlass(h.t.Context(), ann); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return g.ID
 }
 
 // TestViewerSees: what a viewer sees, and what is kept from them.

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/web/console/passkey"
 )
 
@@ -29,6 +30,9 @@ func (s *Console) seen(c echo.Context, v *visit) error {
 	page := seenPage{Vote: vote, Hash: broker.SeenHash(vote.Seen), Said: "denied: " + string(vote.Code)}
 	if vote.Approve {
 		page.Said = "approved " + vote.Scopes.String() + " for " + span(vote.TTL.Duration())
+		if vote.BreakGlass != "" {
+			page.Said += ", alone, under break-glass"
+		}
 	}
 	if vote.Seen == "" {
 		return broker.E(broker.NotFound, "It was decided by the API or the command line, where ebb does not see what a person looks at.", nil)
@@ -45,7 +49,12 @@ func (s *Console) seen(c echo.Context, v *visit) error {
 
 // signed says what is true now of what was kept of an answer, and of the signature in it.
 func (s *Console) signed(c echo.Context, vote broker.Vote) (says string, holds bool, err error) {
-	sig, err := s.b.Signature(c.Request().Context(), vote)
+	return s.checked(func() (*audit.Signature, error) { return s.b.Signature(c.Request().Context(), vote) }, "for this answer to this request on these facts")
+}
+
+// checked says what is true now of a signature that the record knows of. what: of what it is.
+func (s *Console) checked(read func() (*audit.Signature, error), what string) (says string, holds bool, err error) {
+	sig, err := read()
 	e := broker.AsError(err)
 	switch {
 	case e != nil && e.Kind == broker.Conflict:
@@ -62,7 +71,7 @@ func (s *Console) signed(c echo.Context, vote broker.Vote) (says string, holds b
 	if sig.KeyHash == "" {
 		return "The signature holds, checked now: by " + by + ". The record does not say whose that is.", false, nil
 	}
-	return "The signature holds, checked now: by " + by + " of " + sig.By + ", registered " + sig.Registered.UTC().Format("2006-01-02 15:04 UTC") + ", for this answer to this request on these facts.", true, nil
+	return "The signature holds, checked now: by " + by + " of " + sig.By + ", registered " + sig.Registered.UTC().Format("2006-01-02 15:04 UTC") + ", " + what + ".", true, nil
 }
 
 // shortKey is the id of a passkey as far as people compare it.

@@ -83,7 +83,7 @@ func (s *Console) show(v view, r broker.Request, before []broker.Request) shown 
 		Version: s.version, At: v.Now.UTC(), For: v.Who.ID, Request: r.ID, Match: r.Match, Digest: r.Digest,
 		Title: risk.TitleOf(r.Scopes, r.Provider), Length: span(r.TTL.Duration()), Agent: wordsOf(r.Reason), Before: beforeOf(v, r, before),
 	}
-	out.Agent.Withheld = !broker.ReadsWords(v.Who.Principal, r)
+	out.Agent.Withheld = !broker.ReadsWords(v.Who.Principal, r) && r.Reason.Len() == 0 // who approves alone reads them, too
 	f, err := r.Sheet()
 	switch {
 	case err != nil:

@@ -161,6 +161,9 @@ func agent(s string) string {
 
 func (s *Console) signOut(c echo.Context, v *visit) error {
 	ctx := c.Request().Context()
+	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // nobody approves alone who has left
+		return err
+	}
 	n, err := s.cfg.Sessions.EndSessions(ctx, v.ID, v.session.ID)
 	if err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer: the session goes on. Try again.", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -19,6 +20,8 @@ type Console struct {
 	OIDC  OIDC
 	Roles Roles
 	Proof struct{ Low, Medium, High string }
+	// BreakGlass has no Check: whoever judges passkeys sets it.
+	BreakGlass broker.BreakGlassConfig
 }
 
 // OIDC is the provider that knows people. No Issuer means: none.
@@ -57,10 +60,11 @@ func (r Roles) Groups() broker.RoleGroups {
 
 func (c *Config) checkConsole(src map[string]string, ps *Problems) {
 	const prefix = "console.oidc."
+	c.checkBreakGlass(src, ps)
 	o := c.Console.OIDC
 	if o.Issuer == "" {
 		for _, k := range keys {
-			if strings.HasPrefix(k.Path, "console.") && src[k.Path] != "" {
+			if strings.HasPrefix(k.Path, "console.") && !strings.HasPrefix(k.Path, breakGlass) && src[k.Path] != "" {
 				ps.add(k.Path, src[k.Path], "it has no effect: console.oidc.issuer is empty", "set console.oidc.issuer or remove the key")
 			}
 		}
@@ -95,6 +99,42 @@ func (c *Config) checkConsole(src map[string]string, ps *Problems) {
 		}
 	}
 	c.checkRoles(src, ps)
+}
+
+// breakGlass is what the keys about it begin with. It needs no identity provider: a
+// configured principal who signs in by a link proves it by a passkey.
+const breakGlass = "console.break_glass."
+
+func (c *Config) checkBreakGlass(src map[string]string, ps *Problems) {
+	g := c.Console.BreakGlass
+	if !g.On() {
+		for _, k := range keys {
+			if strings.HasPrefix(k.Path, breakGlass) && src[k.Path] != "" {
+				ps.add(k.Path, src[k.Path], "it has no effect: nobody is named", "name groups or people, or remove the key")
+			}
+		}
+	}
+	for key, names := range map[string][]string{"groups": g.Groups, "people": g.People} {
+		if slices.ContainsFunc(names, func(n string) bool { return n == "" || !jose.Plain(n) || strings.TrimSpace(n) != n }) {
+			ps.add(breakGlass+key, src[breakGlass+key], "one of them has no name that can be shown", "write each as it is elsewhere")
+		}
+	}
+	for _, p := range c.Principals {
+		if slices.Contains(g.People, p.ID) && (slices.Contains(p.Roles, broker.RoleRunner) || slices.Contains(p.Roles, broker.RoleResourceServer)) {
+			ps.add(breakGlass+"people", src[breakGlass+"people"], fmt.Sprintf("%q opens tasks or checks tokens", p.ID), "name people who do neither: nobody approves for what they run")
+		}
+	}
+	if g.TTL < time.Minute || g.TTL > broker.BreakGlassTTL {
+		ps.add(breakGlass+"ttl", src[breakGlass+"ttl"], fmt.Sprintf("%s is out of range", g.TTL), fmt.Sprintf("choose from %s to %s", time.Minute, broker.BreakGlassTTL))
+	}
+	for _, n := range []struct {
+		key      string
+		got, max int
+	}{{"approvals", g.Decisions, 20}, {"per_day", g.PerDay, 20}} {
+		if n.got < 1 || n.got > n.max {
+			ps.add(breakGlass+n.key, src[breakGlass+n.key], fmt.Sprintf("%d is out of range", n.got), fmt.Sprintf("choose from 1 to %d", n.max))
+		}
+	}
 }
 
 func (c *Config) checkRoles(src map[string]string, ps *Problems) {

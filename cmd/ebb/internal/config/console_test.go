@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ebb/broker"
 )
@@ -58,6 +59,38 @@ func TestConsoleWrong(t *testing.T) {
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s:\ngot  %v\nwant %v", text, got, want)
+		}
+	}
+}
+
+// TestBreakGlass: off unless somebody is named, and never longer than half an hour.
+func TestBreakGlass(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "")
+	if g := c.Console.BreakGlass; err != nil || g.On() || g.TTL != 30*time.Minute || g.Decisions != 5 || g.PerDay != 3 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	c, err = load(t, "console: {break_glass: {groups: [oncall], people: ['sso:7'], ttl: 10m, approvals: 2, per_day: 1}}")
+	if g := c.Console.BreakGlass; err != nil || !slices.Equal(g.Groups, []string{"oncall"}) || !slices.Equal(g.People, []string{"sso:7"}) || g.TTL != 10*time.Minute || g.Decisions != 2 || g.PerDay != 1 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	for text, want := range map[string][]string{
+		"{ttl: 10m, per_day: 2}":                                    {"console.break_glass.ttl", "console.break_glass.per_day"},
+		"{groups: [a], ttl: 31m}":                                   {"console.break_glass.ttl"},
+		"{groups: [a], ttl: 0s, approvals: 0, per_day: 21}":         {"console.break_glass.ttl", "console.break_glass.approvals", "console.break_glass.per_day"},
+		"{groups: [a], approvals: -1}":                              {"console.break_glass.approvals"},
+		"{groups: ['']}":                                            {"console.break_glass.groups"},
+		"{people: [\"a\\u202eb\", ' c']}":                           {"console.break_glass.people"},
+		"{people: [a], who: b}":                                     {"console.break_glass.who"},
+		"{people: [ci]}}\nprincipals: [{id: ci, roles: [runner]}]#": {"console.break_glass.people", "principals[0].keys"},
+	} {
+		_, err := load(t, "console: {break_glass: "+strings.TrimSuffix(text+"}", "#}"))
+		if err == nil {
+			t.Errorf("taken: %s", text)
+			continue
+		}
+		if got := wrong(t, err); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
 }

@@ -195,6 +195,16 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any {
 			return choice{&c.Console.Proof.High, []string{"passkey_if_any", "passkey"}}
 		}},
+	{Path: "console.break_glass.groups", Doc: "Groups whose members may approve alone in an emergency, after a proof and for a short time; empty, with no people named either = nobody.",
+		to: func(c *Config, _ *reader) any { return &c.Console.BreakGlass.Groups }},
+	{Path: "console.break_glass.people", Doc: "Ids of people who may, such as ann or sso:<sub>. Who runs tasks never does.",
+		to: func(c *Config, _ *reader) any { return &c.Console.BreakGlass.People }},
+	{Path: "console.break_glass.ttl", Default: "30m", Doc: "How long one period of it lasts; 30m at most.",
+		to: func(c *Config, _ *reader) any { return &c.Console.BreakGlass.TTL }},
+	{Path: "console.break_glass.approvals", Default: "5", Doc: "Requests that are approved in one period at most.",
+		to: func(c *Config, _ *reader) any { return &c.Console.BreakGlass.Decisions }},
+	{Path: "console.break_glass.per_day", Default: "3", Doc: "Periods that one person begins in 24 hours.",
+		to: func(c *Config, _ *reader) any { return &c.Console.BreakGlass.PerDay }},
 	{Path: "console.roles.viewer", Doc: "Groups whose members look: at requests, tasks and credentials, not at the record, and without deciding anything.",
 		to: func(c *Config, _ *reader) any { return &c.Console.Roles.Viewer }},
 	{Path: "console.roles.approver", Doc: "Groups whose members decide requests that the policy routes to a group of theirs; {group, scopes} = only what the scopes cover.",

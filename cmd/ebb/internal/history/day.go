@@ -25,7 +25,7 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	for _, act := range []func() error{
-		s.audit, s.login, s.refund, s.tickets, s.deployment, s.migration, s.research, s.outage, s.checkout, s.prices, s.issues, s.chatty,
+		s.audit, s.login, s.refund, s.tickets, s.deployment, s.migration, s.emergency, s.research, s.outage, s.checkout, s.prices, s.issues, s.chatty,
 	} {
 		if err := act(); err != nil {
 			return err

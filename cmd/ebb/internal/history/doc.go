@@ -6,5 +6,6 @@
 //	house.go     People, Providers, Policies: what the ebb must be started with
 //	helpdesk.go  an OAuth server that mints, revokes and, at the end, does not answer
 //	stage.go     the clients, and what the acts of the day have in common
-//	day.go       Run: the day; now.go  what is still going on at its end
+//	day.go       Run: the day; emergency.go  somebody approves alone; now.go  what is still going on
+//	             at its end
 package history

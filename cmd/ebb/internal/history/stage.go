@@ -20,6 +20,7 @@ type Config struct {
 	Clock    *Clock                 // of the ebb
 	Helpdesk *Helpdesk
 	HTTP     *http.Client
+	Broker   *broker.Broker // of the ebb, for what people do in the console alone
 }
 
 // stage is what the acts share.

@@ -1,0 +1,73 @@
+// Break-glass, with Chromium's virtual authenticator: begun, used, ended and reviewed, and each of its pages in every view.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { person } from './passkeys.mjs';
+import { every } from './every.mjs';
+import { views } from './house.mjs';
+
+async function look(page, name) {
+  const out = process.argv[3];
+  const at = page.url();
+  for (const v of views) {
+    await page.setViewportSize(v);
+    await page.emulateMedia({ colorScheme: v.scheme });
+    await page.goto(at);
+    assert.deepEqual(await every(page), [], `${name} ${v.name}`);
+    if (out) await page.screenshot({ path: path.join(out, `${name}-${v.name}.png`), fullPage: true });
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+async function walk(house) {
+  if (process.argv[3]) fs.mkdirSync(process.argv[3], { recursive: true });
+  const { c, p } = await person(house, 'tom');
+  const others = await house.context('mia');
+  const mia = await others.newPage();
+  const told = async () => {
+    await mia.goto(house.url + '/settings');
+    return mia.getByRole('complementary', { name: 'Break-glass' }).count();
+  };
+  assert.equal(await told(), 0, 'before');
+  await p.goto(house.url + '/break-glass');
+  await p.getByLabel('Incident or ticket').fill('INC-2077');
+  await p.getByLabel('Why nobody else can be waited for').fill('Sam does not answer, and the credits are promised for noon.');
+  await p.getByRole('button', { name: 'Go on' }).click();
+  await p.getByRole('heading', { name: 'You are about to break the glass' }).waitFor();
+  await look(p, 'breakglass-plan');
+  assert.equal(await told(), 0, 'nothing began yet');
+  await p.getByRole('button', { name: 'Break the glass' }).click();
+  await p.waitForURL('**/break-glass/brk_*');
+  const at = p.url();
+  assert.equal(await told(), 1, 'everybody is told');
+  await look(p, 'breakglass-open');
+  await look(mia, 'breakglass-told');
+  await p.goto(house.url + '/queue?provider=billing');
+  const found = await p.locator('main a[href^="/requests/req_"]').first().getAttribute('href');
+  await p.goto(house.url + found);
+  await look(p, 'breakglass-request');
+  const target = await p.locator('label[for=alone-target] .name').textContent();
+  await p.locator('#alone-target').fill(target);
+  await p.getByRole('button', { name: /^Approve alone/ }).click();
+  await p.waitForURL((u) => u.pathname === found && !u.search);
+  await p.getByText('said yes, alone, under break-glass').waitFor();
+  await p.goto(at);
+  await p.getByText('1 of at most').waitFor();
+  await p.getByRole('button', { name: 'End it now' }).click();
+  await p.getByText('by tom').waitFor();
+  const auditors = await house.context('eve');
+  const eve = await auditors.newPage();
+  await eve.goto(at);
+  await look(eve, 'breakglass-review');
+  await eve.getByLabel('What you found').fill('Credits as promised.');
+  await eve.getByRole('button', { name: 'Close the review' }).click();
+  await eve.getByText('Credits as promised.').waitFor();
+  assert.equal(await told(), 0, 'reviewed');
+  for (const x of [c, others, auditors]) {
+    assert.deepEqual(x.faults, []);
+    await x.close();
+  }
+  return 'plan, open, request, review, in every view';
+}
+
+export const checks = [['break-glass', walk]];

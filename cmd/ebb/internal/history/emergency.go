@@ -1,0 +1,50 @@
+package history
+
+import (
+	"time"
+
+	"ebb/broker"
+)
+
+// emergency: two people of finance must agree and one sleeps. Tom breaks the glass, for one
+// request, and Eve reviews it.
+func (s *stage) emergency() error {
+	s.at(ago(2, 20))
+	a, err := s.begin(task("return what was charged twice", "refund", "eva.berg", "billing:customers/**:*"))
+	if err != nil {
+		return err
+	}
+	r, err := a.ask("billing:customers/7001:refund", "billing-cli", "The card will be charged again at midnight unless this is returned.", 5*time.Minute)
+	if err != nil {
+		return err
+	}
+	s.later(6 * time.Minute)
+	tom, _ := s.Broker.Principal(Tom)
+	_, token, err := s.Broker.PlanBreakGlass(tom, "INC-2041", "Sam is asleep, and the next charge is at midnight: it cannot wait for a second person.")
+	if err != nil {
+		return err
+	}
+	s.later(25 * time.Second) // in which he proves who he is
+	g, err := s.Broker.BeginBreakGlass(s.ctx, tom, token, broker.BreakGlassProof{AuthAt: s.Clock.Now(), SessionEnds: s.Clock.Now().Add(8 * time.Hour)})
+	if err != nil {
+		return err
+	}
+	s.later(20 * time.Second)
+	if _, err := s.Broker.Decide(s.ctx, tom, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID}); err != nil {
+		return err
+	}
+	if err := a.take(); err != nil {
+		return err
+	}
+	s.later(4 * time.Minute)
+	if _, err := s.Broker.EndBreakGlass(s.ctx, tom, g.ID); err != nil {
+		return err
+	}
+	if err := a.complete(); err != nil {
+		return err
+	}
+	s.later(50 * time.Minute)
+	eve, _ := s.Broker.Principal(Auditor)
+	_, err = s.Broker.ReviewBreakGlass(s.ctx, eve, g.ID, "One refund of 41.90 EUR, as the ticket says. Finance gets a third person on call.")
+	return err
+}

@@ -35,13 +35,27 @@ type claim struct {
 	line int
 }
 
+// Beginnings of the lines of an export that are no entries.
+const (
+	checkpointLine = `{"checkpoint"`
+	keptLine       = `{"kept"`
+)
+
+func begins(line []byte, with string) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(with))
+}
+
+// IsEntry reports whether a line of an export is for an entry: the others are checkpoints,
+// and what was kept of answers.
+func IsEntry(line []byte) bool { return !begins(line, checkpointLine) && !begins(line, keptLine) }
+
 func (v *verifier) fault(why string) error { return &Fault{Line: v.line, Why: why} }
 
 func (v *verifier) read(line []byte) error {
-	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(`{"checkpoint"`)) {
+	if begins(line, checkpointLine) {
 		return v.checkpoint(line)
 	}
-	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(`{"kept"`)) {
+	if begins(line, keptLine) {
 		return v.keeps(line)
 	}
 	var e Entry

@@ -82,7 +82,7 @@ func Read(r io.Reader) (Past, error) {
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Bytes()
-		if len(bytes.TrimSpace(line)) == 0 || bytes.HasPrefix(line, []byte(`{"checkpoint"`)) {
+		if len(bytes.TrimSpace(line)) == 0 || !audit.IsEntry(line) {
 			continue
 		}
 		var e audit.Entry

@@ -66,7 +66,7 @@ func draft(t *testing.T, text string) *policy.Set {
 
 func TestReadAndReplay(t *testing.T) {
 	t.Parallel()
-	past, err := replay.Read(strings.NewReader(export(t, day...) + `{"checkpoint":{}}` + "\n"))
+	past, err := replay.Read(strings.NewReader(export(t, day...) + `{"checkpoint":{}}` + "\n" + `{"kept":{}}` + "\n"))
 	if err != nil || past.Skipped != 0 || len(past.Decisions) != 3 {
 		t.Fatalf("%d decisions, %d skipped, %v", len(past.Decisions), past.Skipped, err)
 	}

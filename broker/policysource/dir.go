@@ -7,34 +7,39 @@ import (
 	"slices"
 
 	"ebb/broker/policyset"
-	"ebb/scopes/policy"
 )
 
-// directory loads the directory.
-func (s *Source) directory() (found, error) {
-	files, sum, err := read(s.cfg.Dir)
+// directory reads the directory once, so that what is shown is what decides, and loads it
+// unless it is what was seen.
+func (s *Source) directory(seen string) (found, error) {
+	files, mark, err := read(s.cfg.Dir)
 	if err != nil {
-		return found{mark: "unreadable: " + err.Error()}, err
+		mark = "unreadable: " + err.Error()
 	}
-	set, err := policy.LoadDir(s.cfg.Dir)
+	if mark == seen {
+		return found{}, nil
+	}
 	if err != nil {
-		return found{mark: sum}, err
+		return found{mark: mark}, err
 	}
-	return found{policyset.InForce{Version: set.Version(), Source: s.kind(policyset.Files), Files: files}, set, sum}, nil
+	set, err := policyset.Load(files)
+	if err != nil {
+		return found{mark: mark}, err
+	}
+	return found{policyset.InForce{Version: set.Version(), Source: s.kind(policyset.Files), Files: files}, set, mark}, nil
 }
 
 // changed is the directory if it has changed since it was looked at last, whatever came
 // of that; nothing otherwise.
 func (s *Source) changed(asked bool) (found, error) {
-	_, mark, err := read(s.cfg.Dir)
-	if err != nil {
-		mark = "unreadable: " + err.Error()
+	seen := s.seen
+	if asked {
+		seen = ""
 	}
-	if mark == s.seen && !asked {
-		return found{}, nil
+	f, err := s.directory(seen)
+	if f.mark != "" {
+		s.seen = f.mark
 	}
-	f, err := s.directory()
-	s.seen = f.mark
 	return f, err
 }
 

@@ -72,7 +72,7 @@ type found struct {
 // first is the set when nothing is published.
 func (s *Source) first() (found, error) {
 	if s.cfg.Dir != nil {
-		return s.directory()
+		return s.directory("")
 	}
 	files := []policyset.File{{Name: "starter.cedar", Text: policy.StarterSource()}}
 	set := policy.Starter()

@@ -389,6 +389,32 @@ func TestPeople(t *testing.T) {
 	}
 }
 
+// Who has left a team silences nobody else; what may pass is waited for before anybody gets
+// the mail.
+func TestOneAddressOfSeveral(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]struct {
+		mails int
+		said  string
+	}{
+		"550 no such user": {mails: 1, said: "the mail server took it, and refused 1 of 2 addresses"},
+		"450 come again":   {},
+		"421 closing":      {},
+	} {
+		srv := &server{answers: map[string]string{"RCPT TO:<GONE@": answer}}
+		s := open(t, email.Options{Server: "smtp://" + listen(t, srv), From: "ebb@example.com", To: []string{"gone@example.com", "ana@example.com"}})
+		said, err := s.Send(t.Context(), notifytest.Message(1))
+		if got := len(srv.arrived()); got != want.mails || said != want.said || (err == nil) != (want.mails > 0) || errors.Is(err, notify.ErrRefused) {
+			t.Errorf("%s: %d mails, %q, %v", answer, got, said, err)
+		}
+	}
+	srv := &server{answers: map[string]string{"RCPT": "550 no such user"}}
+	s := open(t, email.Options{Server: "smtp://" + listen(t, srv), From: "ebb@example.com", To: []string{"gone@example.com", "left@example.com"}})
+	if said, err := s.Send(t.Context(), notifytest.Message(1)); !errors.Is(err, notify.ErrRefused) || len(srv.arrived()) > 0 {
+		t.Errorf("nobody is known: %q, %v", said, err)
+	}
+}
+
 func FuzzAddress(f *testing.F) {
 	f.Add("ana@example.com")
 	f.Add("Ana <ana@example.com>\r\nBcc: x@example.com")

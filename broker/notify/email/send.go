@@ -30,38 +30,49 @@ func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
 		return "", err
 	}
 	defer done()
-	if err := s.converse(c, s.compose(m, to), to); err != nil {
+	unknown, err := s.converse(c, s.compose(m, to), to)
+	if err != nil {
 		return "", final(said(err))
 	}
 	_ = c.Quit() // the mail is taken, whatever comes of the goodbye
+	if unknown > 0 {
+		return fmt.Sprintf("the mail server took it, and refused %d of %d addresses", unknown, len(to)), nil
+	}
 	return "the mail server took it", nil
 }
 
-func (s *Sender) converse(c *smtp.Client, text []byte, to []string) error {
+// converse sends one mail, and returns how many addresses the server refused for good:
+// somebody who has left a team silences nobody else. Any other doubt about an address ends
+// it before the text is sent, so that nobody gets it twice.
+func (s *Sender) converse(c *smtp.Client, text []byte, to []string) (unknown int, err error) {
 	if s.cfg.Username != "" {
 		if _, encrypted := c.TLSConnectionState(); !encrypted {
-			return errors.New("the connection is not encrypted, so that the password stays here: use smtps, or name ca_file on loopback")
+			return 0, errors.New("the connection is not encrypted, so that the password stays here: use smtps, or name ca_file on loopback")
 		}
 		if err := c.Auth(smtp.PlainAuth("", s.cfg.Username, s.password.Reveal(), s.host)); err != nil {
-			return fmt.Errorf("logging in: %w", err)
+			return 0, fmt.Errorf("logging in: %w", err)
 		}
 	}
 	if err := c.Mail(s.from.Address); err != nil {
-		return err
+		return 0, err
 	}
 	for _, a := range to {
-		if err := c.Rcpt(a); err != nil {
-			return err
+		err := c.Rcpt(a)
+		if err == nil {
+			continue
+		}
+		if unknown++; unknown == len(to) || !errors.Is(final(said(err)), notify.ErrRefused) {
+			return 0, err
 		}
 	}
 	w, err := c.Data()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := w.Write(text); err != nil {
-		return err
+		return 0, err
 	}
-	return w.Close()
+	return unknown, w.Close()
 }
 
 // said keeps of a server's answer its code alone: the rest is the server's text, and may

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"ebb/attest/fetch"
@@ -15,22 +16,27 @@ import (
 // is the receiver's text.
 type Post struct {
 	place *fetch.Place
+	where string
 }
 
 // NewPost pins a URL. Errors do not repeat it: the path of a webhook often is the secret
 // that lets one use it.
-func NewPost(url string, c fetch.Config) (Post, error) {
+func NewPost(text string, c fetch.Config) (Post, error) {
 	const (
 		timeout   = 10 * time.Second // of one attempt, answer included
 		maxAnswer = 16 << 10         // read and thrown away, so that the connection serves again
 	)
 	c.Timeout, c.MaxBytes = timeout, maxAnswer
-	place, err := fetch.NewPlace(url, c)
-	if err != nil {
+	place, err := fetch.NewPlace(text, c)
+	u, err2 := url.Parse(text)
+	if err != nil || err2 != nil {
 		return Post{}, errors.New("it must be an https URL (http on loopback) without user information and fragment")
 	}
-	return Post{place}, nil
+	return Post{place, u.Scheme + "://" + u.Host}, nil
 }
+
+// Where is what of the URL may be shown.
+func (p Post) Where() string { return p.where }
 
 // busyTime is waited after an answer that limits the rate and does not say how long.
 const busyTime = time.Minute

@@ -3,7 +3,6 @@ package slack
 import (
 	"context"
 	"fmt"
-	"net/url"
 
 	"ebb/attest/fetch"
 	"ebb/broker/notify"
@@ -24,8 +23,7 @@ type Config struct {
 
 // Sender is one channel of Slack.
 type Sender struct {
-	post  notify.Post
-	where string
+	post notify.Post
 }
 
 var _ notify.Sender = (*Sender)(nil)
@@ -41,15 +39,11 @@ func New(c Config) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	u, err := url.Parse(secret.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("url: it is no URL")
-	}
-	return &Sender{post: post, where: u.Scheme + "://" + u.Host}, nil
+	return &Sender{post: post}, nil
 }
 
 // Where implements notify.Sender.
-func (s *Sender) Where() string { return s.where }
+func (s *Sender) Where() string { return s.post.Where() }
 
 // Send implements notify.Sender.
 func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -44,7 +43,7 @@ func New(c Config) (*Sender, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Sender{post: post, where: host(c.URL), now: c.Now}
+	s := &Sender{post: post, now: c.Now}
 	for _, k := range []struct {
 		name string
 		key  notify.Key
@@ -74,15 +73,6 @@ func New(c Config) (*Sender, error) {
 		}
 	}
 	return s, nil
-}
-
-// host is what of a URL may be shown: its path may be the secret.
-func host(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
 }
 
 func (s *Sender) addHMAC(secret provider.Secret) error {

@@ -13,7 +13,6 @@ import (
 // Sender is one webhook.
 type Sender struct {
 	post    notify.Post
-	where   string
 	hmac    [][]byte
 	ed25519 ed25519.PrivateKey // nil = none
 	now     func() time.Time
@@ -22,7 +21,7 @@ type Sender struct {
 var _ notify.Sender = (*Sender)(nil)
 
 // Where implements notify.Sender.
-func (s *Sender) Where() string { return s.where }
+func (s *Sender) Where() string { return s.post.Where() }
 
 // Send implements notify.Sender.
 func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {

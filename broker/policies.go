@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -113,7 +114,11 @@ func (b *Broker) RedraftPolicies(ctx context.Context, who Principal, id, was, no
 	if live := b.cfg.PolicySource.InForce(); rebase {
 		d.Base, d.After = live.Version, live.Number
 	}
-	d.Also = who.Also
+	for _, name := range who.Also { // whoever they were when they wrote it, they still are
+		if !slices.Contains(d.Also, name) {
+			d.Also = append(d.Also, name)
+		}
+	}
 	return b.putDraft(ctx, d, was, note, files)
 }
 

@@ -167,6 +167,27 @@ func TestPublishRefuses(t *testing.T) {
 	}
 }
 
+// An author is known by every name that they had while they wrote: signing in without one
+// of them, and saving again, makes nobody else of them.
+func TestAuthorKeepsNames(t *testing.T) {
+	t.Parallel()
+	e := published(t)
+	operator := []broker.Role{broker.RoleOperator}
+	d, err := e.Broker.DraftPolicies(t.Context(), broker.Principal{ID: "sso:1", Also: []string{"ann@example.org"}, Roles: operator}, "", cedarFiles(reading))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err = e.Broker.RedraftPolicies(t.Context(), broker.Principal{ID: "sso:1", Also: []string{"ann@example.com"}, Roles: operator}, d.ID, d.Digest(), "again", d.Files, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sso:1", "ann@example.org", "ann@example.com"} {
+		if _, err := e.Broker.PublishPolicies(t.Context(), broker.Principal{ID: name, Roles: operator}, d.ID, d.Digest(), broker.Verdict{}); refusedAs(err) != broker.Forbidden {
+			t.Errorf("%s publishes their own draft: %v", name, err)
+		}
+	}
+}
+
 // Of those who publish at once one wins, whatever they publish.
 func TestPublishRace(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func (s *Console) together(c echo.Context, v *visit) error {
 func (s *Console) drawTogether(c echo.Context, v *visit, status int, rs []broker.Request, problem string) error {
 	vw := s.view(c, v, frame{}, nil)
 	page := togetherPage{Task: rs[0].TaskID, Problem: problem}
-	worst, newest := risk.Low, rs[0].CreatedAt
+	worst, newest := stakes(rs)
 	ask := url.Values{}
 	for i, r := range rs {
 		item := togetherItem{Shown: s.show(vw, r, nil), N: i + 1, Left: r.ExpiresAt}
@@ -79,12 +79,6 @@ func (s *Console) drawTogether(c echo.Context, v *visit, status int, rs []broker
 		if item.Sealed, err = s.sealShown(item.Shown); err != nil {
 			return err
 		}
-		if l := levelOf(r); l.Rank() > worst.Rank() {
-			worst = l
-		}
-		if r.CreatedAt.After(newest) {
-			newest = r.CreatedAt
-		}
 		ask.Add("id", r.ID)
 		ask.Add("digest", r.Digest)
 		page.Items = append(page.Items, item)
@@ -97,6 +91,21 @@ func (s *Console) drawTogether(c echo.Context, v *visit, status int, rs []broker
 		page.Ask = s.mux.Base() + togetherPath + "/challenge?" + ask.Encode()
 	}
 	return s.draw(c, status, v, "together", frame{Title: fmt.Sprintf("%d requests of one task", len(rs)), Nav: "/queue"}, page)
+}
+
+// stakes are what the proof of one answer to several has to be good for: the worst of
+// them, and the newest.
+func stakes(rs []broker.Request) (worst risk.Level, newest time.Time) {
+	worst = risk.Low
+	for _, r := range rs {
+		if l := levelOf(r); l.Rank() > worst.Rank() {
+			worst = l
+		}
+		if r.CreatedAt.After(newest) {
+			newest = r.CreatedAt
+		}
+	}
+	return worst, newest
 }
 
 func (s *Console) togetherChallenge(c echo.Context, v *visit) error {
@@ -149,20 +158,14 @@ func (s *Console) approveTogether(c echo.Context, v *visit) error {
 		return s.drawTogether(c, v, web.Lookup(e.Kind).Status, rs, text)
 	}
 	items := make([]broker.Shown, len(ids))
-	worst, newest := risk.Low, rs[0].CreatedAt
 	for i, r := range rs {
 		sh, raw, err := s.openShown(v, r.ID, seen[i])
 		if err != nil || sh.Digest != digests[i] {
 			return redraw(broker.E(broker.Conflict, "What your page showed cannot be read any more. Look again, and send it once more.", err))
 		}
 		items[i] = broker.Shown{ID: r.ID, Digest: digests[i], Seen: raw}
-		if l := levelOf(r); l.Rank() > worst.Rank() {
-			worst = l
-		}
-		if r.CreatedAt.After(newest) {
-			newest = r.CreatedAt
-		}
 	}
+	worst, newest := stakes(rs)
 	var proof broker.Verdict
 	if err := s.stepUp(c, v, worst, newest, &proof, ds...); err != nil {
 		return redraw(err)

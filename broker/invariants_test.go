@@ -3,7 +3,6 @@ package broker_test
 import (
 	"bytes"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 
@@ -14,91 +13,6 @@ import (
 	"ebb/broker/brokertest"
 	"ebb/broker/provider"
 )
-
-// TestInvariants says for each invariant of the design (section 2) which tests
-// fail without it, so that none of them can go unnoticed. What no test holds yet
-// is said in gap.
-func TestInvariants(t *testing.T) {
-	t.Parallel()
-	const (
-		crash   = "crash_test.go"
-		walk    = "walk_test.go"
-		decide  = "decide_test.go"
-		here    = "invariants_test.go"
-		failure = "../web/api/failure_test.go"
-
-		upstream = "upstream_test.go"
-		lane     = "upstream_lane_test.go"
-	)
-	type held struct{ file, test string }
-	for _, i := range []struct {
-		id, what string
-		by       []held
-		gap      string
-	}{
-		{"I1", "record, then answer", []held{
-			{crash, "TestStoreFailuresMintNothing"}, {"attack_loss_test.go", "TestAttackTaskNobodyKnows"}, {"sqlstore/crash_test.go", "TestKillNine"},
-		}, ""},
-		{"I2", "dead means dead", []held{
-			{crash, "TestMintRacingCompleteLeavesNoSurvivor"}, {crash, "TestReplicasRefuseTogether"}, {walk, "TestOneTaskFromSandboxToNothingLeft"},
-			{"attack_end_test.go", "TestAttackLossBetweenTheHalvesOfAnEnd"}, {"attack_revocation_test.go", "TestAttackRevocationAfterABlip"}, {"../web/verify/revoked_test.go", "TestStaleness"},
-		}, "open egress streams are cut within a second: there is no egress yet"},
-		{"I3", "no orphan", []held{
-			{here, "TestThirdPartiesNeedASealer"}, {"attack_revocation_test.go", "TestAttackRevocationIsOwed"}, {"attack_end_test.go", "TestAttackStoppedWhileOwing"},
-			{upstream, "TestUpstreamMintFails"}, {upstream, "TestUpstreamMintWithoutStores"}, {upstream, "TestUpstreamMintRacingTheEnd"},
-			{lane, "TestLaneOutlastsAnOutage"}, {lane, "TestLaneGivesUpOnlyTheDead"}, {"fault_stores_test.go", "TestFaultDatabaseDownAtRevoke"},
-			{"fault_stores_test.go", "TestFaultRedisKilledBetweenIntentAndMint"}, {"fault_keys_test.go", "TestFaultSealingKeyRotated"},
-		}, ""},
-		{"I4", "nothing outlives its frame", []held{
-			{"frame_test.go", "TestFrameNeverWidens"}, {walk, "TestDeadlineAndHeartbeatEndTasks"}, {"attack_people_test.go", "TestAttackPersonOutlivesTheirEvidence"},
-			{"../web/api/client_test.go", "TestWorkloadEvidence"},
-		}, ""},
-		{"I5", "scope only shrinks", []held{
-			{"frame_test.go", "TestFrameNeverWidens"}, {walk, "TestScopesOutsideTheFrameAreRefused"}, {walk, "TestNarrowingNeverWidens"}, {decide, "TestApprovalsNarrowAndNeverWiden"},
-		}, ""},
-		{"I6", "deny by default, fail closed, revocation never blocked", []held{
-			{"../scopes/policy/decide_test.go", "TestNoPolicyDenies"}, {failure, "TestRFC_A82a_H60_EveryRouteWithFailingStores"}, {crash, "TestEndingWorksWhileStoresAreDown"},
-			{"attack_revocation_test.go", "TestAttackRevocationNeedsNoJournal"}, {"attack_revocation_test.go", "TestAttackRevocationLane"}, {"attack_end_test.go", "TestAttackHangingJournalHoldsUpAnEnd"},
-		}, ""},
-		{"I7", "what was approved is what is minted, by nobody's own hand", []held{
-			{decide, "TestFactsThatChangedAreNotApproved"}, {decide, "TestNobodyApprovesTheirOwn"}, {decide, "TestQuorumNeedsDifferentPeople"},
-			{"attack_grant_test.go", "TestAttackGrantForOtherPeople"}, {"attack_decide_test.go", "TestAttackPolicyTightenedBeforeThePoll"}, {"../web/api/pending_test.go", "TestRFC_A89_H54_WhatWasShownIsMinted"},
-		}, ""},
-		{"I8", "secrets have a type", []held{
-			{"provider/secret_test.go", "TestSecretNeverPrints"}, {failure, "TestCanary"}, {"../web/mux_test.go", "TestNothingSentIsLogged"},
-			{lane, "TestUpstreamSecretsStayInside"}, {"../cmd/ebb/canary_test.go", "TestCanary"},
-		}, ""},
-		{"I9", "agent text is data", []held{
-			{here, "TestWordsDecideNothing"}, {"../cmd/ebb/internal/out/out_test.go", "TestNothingHides"}, {"../web/api/v1_test.go", "TestReasonIsInert"},
-		}, ""},
-		{"I10", "one winner", []held{
-			{"attack_enrol_test.go", "TestAttackTicketLostToABlip"}, {"../web/api/dpop_test.go", "TestRFC_A43_ReplayRace"}, {"memstore/memstore_test.go", "TestLedger"},
-			{"redisstore/redis_test.go", "TestLedger"}, {"sqlstore/suite_test.go", "TestJournal"}, {"sqlstore/suite_test.go", "TestDesk"},
-			{lane, "TestLaneReplicas"},
-		}, ""},
-		{"I11", "everything is on the record", []held{
-			{here, "TestEverythingIsOnTheRecord"}, {"attack_trail_test.go", "TestAttackDenialTooLongToRecord"}, {"attack_trail_test.go", "TestAttackViolationsHiddenByAFlood"},
-			{"audit/verify_test.go", "TestVerifyFlippedMembers"}, {"audit/verify_test.go", "TestVerifyForksAndRewrites"},
-		}, "use through egress: there is no egress yet"},
-		{"I12", "nothing explodes", []held{
-			{walk, "TestCapsHold"}, {decide, "TestOpenRequestsAreCapped"}, {here, "TestAnEndCostsTheSameForMany"}, {"attack_flood_test.go", "TestAttackFloodFillsTheLedger"},
-			{"attack_decide_test.go", "TestAttackAskAndTakeBack"}, {"memstore/memstore_test.go", "TestBounded"},
-		}, "how many tasks a runner may have open"},
-	} {
-		if len(i.by) == 0 {
-			t.Errorf("%s (%s): no test holds it", i.id, i.what)
-		}
-		for _, h := range i.by {
-			text, err := os.ReadFile(h.file)
-			if err != nil || !bytes.Contains(text, []byte("func "+h.test+"(t *testing.T)")) {
-				t.Errorf("%s (%s): there is no %s in %s", i.id, i.what, h.test, h.file)
-			}
-		}
-		if i.gap != "" {
-			t.Logf("%s (%s): not held: %s", i.id, i.what, i.gap)
-		}
-	}
-}
 
 // I3, I8: a driver whose credentials live at a third party has revocation handles,
 // which are never kept in the clear.

@@ -104,7 +104,8 @@
 //	read_list.go      what people page through, and take out as a file; read_tally.go
 //	                  what stands above it
 //	read_record.go    the record, its checkpoints, the feed; read_check.go  whether the
-//	                  record holds together
+//	                  record holds together; read_hidden.go  what of it a person does not
+//	                  see before giving an answer of their own
 //	read_requests.go  requests, and the queue of those that wait; match.go  what people
 //	                  call one
 //	insights.go       what a window says of people and credentials

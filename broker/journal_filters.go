@@ -83,6 +83,7 @@ type RequestFilter struct {
 	Since     time.Time // created or decided after it
 	Dedupe    string
 	ExpiredAt time.Time // pending with ExpiresAt not after it
+	Voted     bool      // somebody has answered
 	Seen      bool      // votes come with what was seen
 	// BreakGlass is the period under which somebody said yes alone; "" = whichever.
 	BreakGlass string

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"ebb/broker/audit"
@@ -71,6 +72,11 @@ func (b *Broker) EntryList(ctx context.Context, who Principal, q EntryQuery) (En
 	if err != nil {
 		return EntrySlice{}, unavailable(err)
 	}
+	h, err := b.hiddenFrom(ctx, who) // after them: an answer that they have is not missed
+	if err != nil {
+		return EntrySlice{}, err
+	}
+	s.Entries = slices.DeleteFunc(s.Entries, h.has)
 	return s, nil
 }
 
@@ -91,6 +97,13 @@ func (b *Broker) Entry(ctx context.Context, who Principal, writer string, seq in
 		return audit.Entry{}, none
 	}
 	e := s.Entries[0]
+	h, err := b.hiddenFrom(ctx, who)
+	if err != nil {
+		return audit.Entry{}, err
+	}
+	if h.has(e) {
+		return audit.Entry{}, E(Forbidden, "This entry is an answer to a request that waits for yours. You see it when you have given yours, or the request has ended.", nil)
+	}
 	if !who.Has(RoleAuditor, RoleOperator) {
 		if _, err := b.mine(ctx, who, false, e.TaskID); err != nil {
 			return audit.Entry{}, none
@@ -107,6 +120,15 @@ func (b *Broker) Heads(ctx context.Context, who Principal) ([]audit.Entry, error
 	es, err := b.cfg.Journal.Heads(ctx)
 	if err != nil {
 		return nil, unavailable(err)
+	}
+	h, err := b.hiddenFrom(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range es {
+		if h.has(e) { // where the chain ends is no answer
+			es[i].Actor, es[i].Data = "", nil
+		}
 	}
 	return es, nil
 }

@@ -20,7 +20,7 @@ func (b *Broker) Entries(ctx context.Context, who Principal, f EntryFilter) (ite
 			return nil, err
 		}
 	}
-	return b.cfg.Journal.Entries(ctx, f), nil
+	return b.shownTo(ctx, who, b.cfg.Journal.Entries(ctx, f)), nil
 }
 
 // Checkpoints lists the signed checkpoints of the record.

@@ -220,6 +220,11 @@ func (b *Broker) Request(ctx context.Context, who Principal, id string) (Request
 	return rs[0], nil
 }
 
+// hasAnswered reports whether who has given an answer, by any of their names.
+func hasAnswered(who Principal, r Request) bool {
+	return slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.SamePerson(Vote{By: who.ID, Also: who.Also}) })
+}
+
 // shownVotes hides the first answer from an approver who has not answered yet; from one
 // who audits too, as far as they have a say in it. Who may only look sees answers when
 // nobody waits for another one any more.
@@ -228,7 +233,7 @@ func shownVotes(who Principal, r Request) []Vote {
 	if r.State != RequestPending || !looks && (!who.Has(RoleApprover) || who.Has(RoleAuditor) && MayDecide(who, r) != nil) {
 		return r.Votes
 	}
-	if slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.By == who.ID }) {
+	if hasAnswered(who, r) {
 		return r.Votes
 	}
 	return nil

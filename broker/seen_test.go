@@ -191,3 +191,92 @@ func TestWaiting(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFirstAnswerIsHiddenOnTheRecord: who decides and audits as well finds the first answer
+// nowhere before giving theirs, and then everywhere; the chain holds for them all the time.
+func TestFirstAnswerIsHiddenOnTheRecord(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*testing.T, *brokertest.Env, broker.Principal, broker.Request) error{
+		"answered": func(t *testing.T, x *brokertest.Env, who broker.Principal, r broker.Request) error {
+			_, err := x.Broker.Decide(t.Context(), who, r.ID, broker.Verdict{Approve: true, Digest: r.Digest})
+			return err
+		},
+		"ended": func(t *testing.T, x *brokertest.Env, _ broker.Principal, r broker.Request) error {
+			_, err := x.Broker.Decide(t.Context(), x.Principals[brokertest.Second], r.ID, broker.Verdict{Code: broker.NotNeeded, Note: "no"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, _, r := seenBy(t)
+			roles := []broker.Role{broker.RoleApprover, broker.RoleAuditor}
+			both := broker.Principal{ID: "zoe", Roles: roles, Groups: []string{"approvers"}}
+			others := map[string]broker.Principal{
+				"an auditor": x.Principals[brokertest.Auditor], "an auditor of another group": {ID: "yan", Roles: roles, Groups: []string{"others"}},
+				"who has answered": {ID: brokertest.Approver, Roles: roles, Groups: []string{"approvers"}}, "by another name": {ID: "sso:1", Also: []string{brokertest.Approver}, Roles: roles, Groups: []string{"approvers"}},
+			}
+			check := func(who broker.Principal, want int) {
+				t.Helper()
+				if n := votesSeen(t, x, who, r); n != want {
+					t.Errorf("%s finds it in %d ways, want %d", who.ID, n, want)
+				}
+				done, err := x.Broker.CheckRecord(t.Context(), who, 1000)
+				if err != nil || done.Fault != nil {
+					t.Errorf("%s: the record does not hold together: %v %v", who.ID, done.Fault, err)
+				}
+				if err := x.Broker.MayExport(t.Context(), who); (err == nil) != (want > 0) {
+					t.Errorf("%s exports: %v", who.ID, err)
+				}
+			}
+			check(both, 0)
+			for _, o := range others {
+				check(o, 4)
+			}
+			if err := end(t, x, both, r); err != nil {
+				t.Fatal(err)
+			}
+			check(both, 4)
+		})
+	}
+}
+
+// votesSeen is in how many of four ways a person finds Approver's answer on the record.
+func votesSeen(t *testing.T, x *brokertest.Env, who broker.Principal, r broker.Request) (n int) {
+	t.Helper()
+	var at audit.Entry
+	for e, err := range x.Config.Journal.Entries(t.Context(), broker.EntryFilter{Kind: audit.RequestVoted, RequestID: r.ID, Actor: brokertest.Approver}) {
+		if at = e; err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(e audit.Entry) int {
+		if e.Kind == audit.RequestVoted && e.Actor == brokertest.Approver {
+			return 1
+		}
+		return 0
+	}
+	entries, err := x.Broker.Entries(t.Context(), who, broker.EntryFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range entries {
+		if n += is(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := x.Broker.EntryList(t.Context(), who, broker.EntryQuery{RequestID: r.ID, Limit: 100, Look: 101})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Entries {
+		n += is(e)
+	}
+	one, err := x.Broker.Entry(t.Context(), who, at.Writer, at.Seq)
+	if n += is(one); err != nil && broker.AsError(err).Kind != broker.Forbidden {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Broker.Seen(t.Context(), who, r.ID, brokertest.Approver); err == nil {
+		n++
+	}
+	return n
+}

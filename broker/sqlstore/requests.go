@@ -42,6 +42,9 @@ func requestsTail(f broker.RequestFilter) (string, []any, error) {
 		w.add("state IN ('pending', 'approved')")
 	}
 	w.equal("dedupe", f.Dedupe)
+	if f.Voted {
+		w.add("voted > 0")
+	}
 	if f.Group != "" {
 		w.add("id IN (SELECT request_id FROM request_groups WHERE group_name = ?)", f.Group)
 	}

@@ -46,6 +46,7 @@ func requestFilters(t *journalTest) {
 		want []string
 	}{
 		"all":        {broker.RequestFilter{}, pick(0, 1, 2, 3, 4, 5)},
+		"voted":      {broker.RequestFilter{State: broker.RequestPending, Voted: true}, nil},
 		"ids":        {broker.RequestFilter{IDs: pick(5, 0)}, pick(0, 5)},
 		"task":       {broker.RequestFilter{TaskID: rs[3].TaskID}, pick(3)},
 		"owner":      {broker.RequestFilter{Owner: "owner1"}, pick(1, 3, 5)},

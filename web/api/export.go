@@ -26,6 +26,9 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 		return err
 	}
 	// Asked first, because it can still be refused.
+	if err := a.b.MayExport(ctx, who); err != nil {
+		return err
+	}
 	points, err := a.exportedCheckpoints(ctx, who)
 	if err != nil {
 		return err

@@ -126,7 +126,11 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 		if err := a.done(); err != nil {
 			return err
 		}
-		if with { // asked first, because it can still be refused
+		// Asked first, because it can still be refused.
+		if err := s.b.MayExport(c.Request().Context(), v.Principal); err != nil {
+			return err
+		}
+		if with {
 			if _, err := s.b.Kept(c.Request().Context(), v.Principal, nil); err != nil {
 				return err
 			}

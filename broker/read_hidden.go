@@ -1,0 +1,80 @@
+package broker
+
+import (
+	"context"
+	"iter"
+
+	"ebb/broker/audit"
+)
+
+// hidden are requests whose answers a person does not see before giving theirs.
+type hidden map[string]bool
+
+// hiddenFrom are those that wait for a second person who is who: somebody who decides and
+// reads the record as well must not find the first answer there.
+func (b *Broker) hiddenFrom(ctx context.Context, who Principal) (hidden, error) {
+	if !who.Has(RoleApprover) {
+		return nil, nil
+	}
+	var out hidden
+	f := RequestFilter{State: RequestPending, Voted: true, Sight: &Sight{Groups: who.Groups}, Page: Page{Limit: refillPage}}
+	for {
+		rs, err := b.cfg.Desk.Requests(ctx, f)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, r := range rs {
+			if MayDecide(who, r) != nil || hasAnswered(who, r) {
+				continue
+			}
+			if out == nil {
+				out = hidden{}
+			}
+			out[r.ID] = true
+		}
+		if len(rs) < f.Page.Limit {
+			return out, nil
+		}
+		f.Page.After = rs[len(rs)-1].ID
+	}
+}
+
+func (h hidden) has(e audit.Entry) bool { return e.Kind == audit.RequestVoted && h[e.RequestID] }
+
+// shownTo leaves out of entries what is hidden from who. It looks what that is once the
+// entries are being read, which is one view of the record: no answer in it is missed.
+func (b *Broker) shownTo(ctx context.Context, who Principal, entries iter.Seq2[audit.Entry, error]) iter.Seq2[audit.Entry, error] {
+	if !who.Has(RoleApprover) {
+		return entries
+	}
+	return func(yield func(audit.Entry, error) bool) {
+		var h hidden
+		looked := false
+		for e, err := range entries {
+			if err == nil && e.Kind == audit.RequestVoted && !looked {
+				h, err = b.hiddenFrom(ctx, who)
+				looked = true
+			}
+			if err != nil {
+				yield(audit.Entry{}, err)
+				return
+			}
+			if !h.has(e) && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// MayExport refuses the record as a file to a person from whom an answer is hidden: it
+// would have a gap, which nobody could tell from one that somebody made.
+func (b *Broker) MayExport(ctx context.Context, who Principal) error {
+	h, err := b.hiddenFrom(ctx, who)
+	if err != nil {
+		return err
+	}
+	if len(h) > 0 {
+		return E(Conflict, "An answer on the record is hidden from you, because a request waits for yours. Give it, or wait until the request has ended; an auditor who does not decide it can export now.", nil)
+	}
+	return nil
+}

@@ -57,6 +57,11 @@ func (b *Broker) PasskeyAdded(ctx context.Context, who Principal, id string, pub
 	return b.session(ctx, audit.PasskeyAdded, who, map[string]any{"passkey": id, "public_key_sha256": hex.EncodeToString(sum[:])})
 }
 
+// PasskeyRenamed puts on the record what a person calls a passkey from now on.
+func (b *Broker) PasskeyRenamed(ctx context.Context, who Principal, id, name string) error {
+	return b.session(ctx, audit.PasskeyRenamed, who, map[string]any{"passkey": id, "name": name})
+}
+
 // PasskeyRemoved puts on the record that a person has a passkey no more.
 func (b *Broker) PasskeyRemoved(ctx context.Context, who Principal, id string) error {
 	return b.session(ctx, audit.PasskeyRemoved, who, map[string]any{"passkey": id})

@@ -196,10 +196,10 @@ func (b *Broker) MayPublish(who Principal, d policyset.Draft) error {
 	switch {
 	case !who.Has(RoleOperator):
 		return E(Forbidden, "Only an operator publishes policies.", nil)
-	case live.Source != policyset.Database:
-		return E(Conflict, "Policies come from files here. Take the draft out, and have it reviewed where those are kept.", nil)
 	case d.Wrote(append([]string{who.ID}, who.Also...)...):
 		return E(Forbidden, "Nobody publishes their own draft. Ask another operator.", nil)
+	case live.Source != policyset.Database:
+		return E(Conflict, "Policies come from files here. Take the draft out, and have it reviewed where those are kept.", nil)
 	case d.Base != live.Version || d.After != live.Number:
 		return E(Conflict, "Other policies are in force than those the draft was written against. Its author looks at both and says that it still holds.", ErrStale)
 	case d.Version == live.Version:

@@ -84,7 +84,7 @@ function proved(house, lines, request, who, passkey) {
   const client = JSON.parse(unb64(r.clientDataJSON));
   assert.equal(client.type, 'webauthn.get');
   assert.equal(client.origin, house.url);
-  assert.equal(client.challenge, sha(Buffer.concat([Buffer.from(`ebb-decision-v1|${request}|narrow|${voted.digest}|`), Buffer.from(proof.salt, 'base64')])).toString('base64url'));
+  assert.equal(client.challenge, sha(Buffer.concat([Buffer.from(`ebb-decision-v2|${request}|narrow|${voted.digest}|${voted.ttl}|${voted.scope}|`), Buffer.from(proof.salt, 'base64')])).toString('base64url'));
   const data = unb64(r.authenticatorData);
   assert(data.subarray(0, 32).equals(sha(new URL(house.url).hostname)));
   assert.equal(data[32] & 5, 5, 'the person was there, and verified');

@@ -53,6 +53,8 @@ func appendUnit(out []byte, u rune) []byte {
 // made of it. Whoever judges it needs nothing else.
 type Signature struct {
 	RequestID, Choice, Digest string
+	Scope                     string // that the record says was granted
+	TTL                       int64  // and for how many seconds
 	By                        string
 	Passkey                   string // its id in hex
 	KeyHash                   string // hex SHA-256 of the public key (COSE) that it was registered with; "" = that is not among the entries
@@ -70,6 +72,8 @@ type Answers struct {
 type answer struct {
 	Choice  string `json:"choice"`
 	Digest  string `json:"digest"`
+	Scope   string `json:"scope"`
+	TTL     int64  `json:"ttl"`
 	Passkey string `json:"passkey"`
 	Seen    string `json:"seen_sha256"`
 	Proof   string `json:"proof_sha256"`
@@ -149,7 +153,7 @@ func (a *Answers) Judge(k Kept) (signed *Signature, err error) {
 	if k.Proof == "" {
 		return nil, nil
 	}
-	s := &Signature{RequestID: k.RequestID, Choice: v.Choice, Digest: v.Digest, By: k.By, Passkey: v.Passkey, Proof: k.Proof}
+	s := &Signature{RequestID: k.RequestID, Choice: v.Choice, Digest: v.Digest, Scope: v.Scope, TTL: v.TTL, By: k.By, Passkey: v.Passkey, Proof: k.Proof}
 	if v.Choice == "" || v.Passkey == "" {
 		return nil, errors.New("the record does not say what was signed, and by which passkey")
 	}

@@ -31,6 +31,7 @@ const (
 
 	PasskeyAdded   = "passkey.added"   // a person has another passkey
 	PasskeyRemoved = "passkey.removed" // and has one no more
+	PasskeyRenamed = "passkey.renamed" // and calls one otherwise
 
 	BreakGlassBegun    = "breakglass.begun"    // a named person approves alone for a while: who, for which incident and why
 	BreakGlassUsed     = "breakglass.used"     // and approved this alone
@@ -95,7 +96,7 @@ func Kinds() []string {
 		LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,
 		OrphanRevoked,
-		PasskeyAdded, PasskeyRemoved,
+		PasskeyAdded, PasskeyRemoved, PasskeyRenamed,
 		PolicyDrafted, PolicyDropped, PolicyPublished, PolicyRejected, PolicyReloaded,
 		PrincipalAuthenticated, PrincipalRefused,
 		RecordExported,

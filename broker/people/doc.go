@@ -3,7 +3,7 @@
 // web/signin.
 //
 //	session.go  Session
-//	passkey.go  Passkey, PasskeyStore
+//	passkey.go  Passkey, PasskeyStore, PasskeyNames
 //	store.go    Store, Reader: what is asked of the database
 //	reach.go    Wishes, Reach, ReachStore: what people want to be told, and where
 package people

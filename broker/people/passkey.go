@@ -39,3 +39,9 @@ type PasskeyStore interface {
 	// RemovePasskey forgets one: ErrNoPasskey.
 	RemovePasskey(ctx context.Context, person string, id []byte) error
 }
+
+// PasskeyNames lets a person call a passkey otherwise.
+type PasskeyNames interface {
+	// RenamePasskey changes the name alone: ErrNoPasskey.
+	RenamePasskey(ctx context.Context, person string, id []byte, name string) error
+}

@@ -10,7 +10,10 @@ import (
 	"ebb/broker/people"
 )
 
-var _ people.PasskeyStore = (*Store)(nil)
+var (
+	_ people.PasskeyStore = (*Store)(nil)
+	_ people.PasskeyNames = (*Store)(nil)
+)
 
 const passkeyColumns = "id, person, name, public_key, uses, synced, created_at, used_at"
 
@@ -57,6 +60,14 @@ func scanPasskey(row scan) (people.Passkey, error) {
 func (s *Store) UsePasskey(ctx context.Context, person string, id []byte, count uint32, at time.Time) error {
 	return s.onPasskey(ctx, person, id, people.ErrCounted, "UPDATE passkeys SET uses = ?, used_at = ? WHERE (uses < ? OR (uses = 0 AND ? = 0)) AND id = ? AND person = ?",
 		int64(count), millis(at), int64(count), int64(count))
+}
+
+// RenamePasskey implements people.PasskeyNames.
+func (s *Store) RenamePasskey(ctx context.Context, person string, id []byte, name string) error {
+	if err := storable(name); err != nil {
+		return fmt.Errorf("passkey: %w", err)
+	}
+	return s.onPasskey(ctx, person, id, people.ErrNoPasskey, "UPDATE passkeys SET name = ? WHERE id = ? AND person = ?", name)
 }
 
 // RemovePasskey implements people.PasskeyStore.

@@ -68,6 +68,17 @@ func TestPasskeys(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		for person, want := range map[string]error{"bo": people.ErrNoPasskey, "sso:ana": nil} {
+			if err := s.RenamePasskey(ctx, person, key.ID, "Ö key"); !errors.Is(err, want) {
+				t.Errorf("%s renames it: %v", person, err)
+			}
+		}
+		if s.RenamePasskey(ctx, "sso:ana", key.ID, "\xff") == nil {
+			t.Error("a name that is no text")
+		}
+		if got, err := s.Passkeys(ctx, "sso:ana"); err != nil || got[0].Name != "Ö key" || got[0].Count != 4 || got[1].Name != "" {
+			t.Errorf("renamed: %+v, %v", got, err)
+		}
 		if err := s.RemovePasskey(ctx, "bo", key.ID); !errors.Is(err, people.ErrNoPasskey) {
 			t.Errorf("somebody else's: %v", err)
 		}

@@ -22,6 +22,7 @@ type Config struct {
 	Mux      *web.Mux            // required: where the routes are registered
 	Sessions people.Store        // required
 	Passkeys people.PasskeyStore // required
+	Names    people.PasskeyNames // required
 	Reach    people.ReachStore   // required
 	Key      []byte              // 32 bytes that replicas share: what forms carry derives from it
 	Methods  []signin.Method     // ways in
@@ -48,8 +49,8 @@ type Console struct {
 
 // New prepares the pages. Register makes them reachable.
 func New(c Config) (*Console, error) {
-	if c.Broker == nil || c.Mux == nil || c.Sessions == nil || c.Passkeys == nil || c.Reach == nil || len(c.Key) != 32 {
-		return nil, errors.New("console: Broker, Mux, Sessions, Passkeys, Reach and a Key of 32 bytes are required")
+	if c.Broker == nil || c.Mux == nil || c.Sessions == nil || c.Passkeys == nil || c.Names == nil || c.Reach == nil || len(c.Key) != 32 {
+		return nil, errors.New("console: Broker, Mux, Sessions, Passkeys, Names, Reach and a Key of 32 bytes are required")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -68,7 +68,11 @@ func (s *Console) decide(c echo.Context) error {
 	if in.Choice == choiceAlone { // as strictly as there is, whatever the risk
 		level = risk.High
 	}
-	if err := s.stepUp(c, v, level, r.CreatedAt, &verdict, passkey.Decision{Request: r.ID, Choice: in.Choice, Digest: verdict.Digest}); err != nil {
+	answer := passkey.Decision{Request: r.ID, Choice: in.Choice, Digest: verdict.Digest}
+	if in.Choice == choiceNarrow {
+		answer.Scope, answer.TTL = verdict.Scopes.String(), int64(verdict.TTL)
+	}
+	if err := s.stepUp(c, v, level, r.CreatedAt, &verdict, answer); err != nil {
 		e := broker.AsError(err)
 		return redraw(web.Lookup(e.Kind).Status, map[string]string{"": e.Public})
 	}

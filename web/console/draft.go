@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,7 +32,7 @@ type draftPage struct {
 	Texts     []fileText
 	May       bool   // may publish it
 	Why       string // why not
-	Fresh     bool   // signed in a short time ago
+	Proof     proofState
 	Days      []int
 	Problem   string
 	Published bool // policies come from the database here
@@ -59,7 +58,7 @@ func (s *Console) drawDraft(c echo.Context, status int, v *visit, d policyset.Dr
 		return err
 	}
 	page := draftPage{Draft: d, Digest: d.Digest(), Live: live, Mine: d.Author == v.ID, Writes: v.Has(broker.RoleOperator), Stale: d.Base != live.Version || d.After != live.Number,
-		Texts: textsOf(d.Files), Fresh: s.fresh(v), Days: []int{1, 7, 30}, Problem: problem, Published: live.Source == policyset.Database}
+		Texts: textsOf(d.Files), Days: []int{1, 7, 30}, Problem: problem, Published: live.Source == policyset.Database}
 	before, err := policyset.Load(live.Files)
 	set, err2 := policyset.Load(d.Files)
 	if err := errors.Join(err, err2); err != nil {
@@ -71,6 +70,9 @@ func (s *Console) drawDraft(c echo.Context, status int, v *visit, d policyset.Dr
 		page.Why = broker.AsError(err).Public
 	} else {
 		page.May = page.Unread == ""
+		if page.Proof, err = s.proofOf(c, v, risk.High, d.ChangedAt); err != nil {
+			return err
+		}
 	}
 	return s.draw(c, status, v, "draft", frame{Title: "Draft of policies", Nav: "/policy"}, page)
 }
@@ -161,7 +163,7 @@ func (s *Console) publishDraft(c echo.Context, v *visit) error {
 	}
 	yes := broker.Verdict{Approve: true, Digest: digest}
 	if err = s.b.MayPublish(v.Principal, d); err == nil {
-		err = s.stepUp(c, v, risk.Low, time.Time{}, &yes, passkey.Decision{Request: id, Choice: choicePublish, Digest: yes.Digest})
+		err = s.stepUp(c, v, risk.High, d.ChangedAt, &yes, passkey.Decision{Request: id, Choice: choicePublish, Digest: yes.Digest})
 	}
 	var r policyset.Release
 	if err == nil {

@@ -92,7 +92,7 @@ func TestForgedChallenge(t *testing.T) {
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	h.Clock.Add(11 * time.Minute)
-	challenge, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {"narrow"}, "digest": {r.Digest}}.Encode())
+	challenge, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {"narrow"}, "digest": {r.Digest}, "scope": {"orders:eu/1:write"}, "minutes": {"3"}}.Encode())
 	assertion := a.get(challenge)
 	text, mac, _ := strings.Cut(state, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -124,7 +124,7 @@ func TestPasskeyOfOldGroups(t *testing.T) {
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
 	a.register(b).is(t, http.StatusSeeOther)
 	decide := func() answer {
-		c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {"narrow"}, "digest": {r.Digest}}.Encode())
+		c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {"narrow"}, "digest": {r.Digest}, "scope": {"orders:eu/1:write"}, "minutes": {"3"}}.Encode())
 		return b.choose(b.get("/requests/"+r.ID), r.ID, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}, "assertion": {a.get(c)}, "state": {state}})
 	}
 	h.Clock.Add(15*time.Minute + time.Second)

@@ -113,6 +113,14 @@ func (w proofState) Says() string {
 	return risks + "you must have proved who you are within the last 10 minutes."
 }
 
+// SaysPublishing is the same for a draft of policies, which decides more than any request.
+func (w proofState) SaysPublishing() string {
+	if w.Key() {
+		return "Your passkey signs the draft and this answer."
+	}
+	return "You must have proved who you are within the last 10 minutes."
+}
+
 // refusal is why an approval that came without an assertion does not count; nil = it does.
 func (w proofState) refusal() error {
 	no := func(text string) error { return broker.E(broker.Forbidden, text, nil) }

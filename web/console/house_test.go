@@ -63,7 +63,7 @@ func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
 	for _, m := range methods {
 		ways = append(ways, m(h))
 	}
-	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Reach: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
+	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Names: h.Store, Reach: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
 	if h.change != nil {
 		h.change(&cc)
 	}

@@ -32,7 +32,7 @@ func (h *house) keySet() jose.KeySet {
 // approves answers a request with a passkey.
 func (a *authenticator) approves(b *browser, r broker.Request, choice string, fields url.Values) answer {
 	a.t.Helper()
-	c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {choice}, "digest": {r.Digest}}.Encode())
+	c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {choice}, "digest": {r.Digest}, "scope": fields["scope"], "minutes": fields["minutes"]}.Encode())
 	f := url.Values{"assertion": {a.get(c)}, "state": {state}}
 	for k, v := range fields {
 		f[k] = v

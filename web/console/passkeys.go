@@ -1,12 +1,14 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,7 +36,7 @@ func (s *Console) mayChange(v *visit) error {
 	case s.keys == nil:
 		return broker.E(broker.Invalid, "A passkey belongs to a host name, and this console is at an address: give ebb a name with public_url.", nil)
 	case !s.fresh(v):
-		return broker.E(broker.Forbidden, "To add a passkey, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link in the settings.", nil)
+		return broker.E(broker.Forbidden, "To add or rename a passkey, you must have proved who you are within the last 10 minutes, as strongly as this ebb asks. Do it again by the link in the settings.", nil)
 	}
 	return nil
 }
@@ -69,12 +71,9 @@ func (s *Console) addPasskey(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	name := strings.TrimSpace(form.Get("name"))
-	if name == "" {
-		name = "Passkey"
-	}
-	if utf8.RuneCountInString(name) > 60 || !jose.Plain(name) {
-		return broker.E(broker.Invalid, "A name of at most 60 characters that can be seen.", nil)
+	name, err := passkeyName(form.Get("name"))
+	if err != nil {
+		return err
 	}
 	if len(have) >= people.MaxPasskeys {
 		return broker.E(broker.Invalid, "You have 20 passkeys. Remove one first.", nil)
@@ -89,6 +88,51 @@ func (s *Console) addPasskey(c echo.Context, v *visit) error {
 	}
 	if err := s.cfg.Passkeys.AddPasskey(ctx, key); err != nil {
 		return broker.E(broker.Unavailable, "The passkey could not be kept. Try again.", err)
+	}
+	return s.redirect(c, "/settings")
+}
+
+func passkeyName(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		s = "Passkey"
+	}
+	if utf8.RuneCountInString(s) > 60 || !jose.Plain(s) {
+		return "", broker.E(broker.Invalid, "A name of at most 60 characters that can be seen.", nil)
+	}
+	return s, nil
+}
+
+// renamePasskey calls one otherwise: by their names people know which of them to remove, so
+// that who finds an open browser must not change them either.
+func (s *Console) renamePasskey(c echo.Context, v *visit) error {
+	if err := s.mayChange(v); err != nil {
+		return err
+	}
+	ctx, form := c.Request().Context(), c.Request().PostForm
+	id, err := hex.DecodeString(form.Get("id"))
+	if err != nil {
+		return broker.E(broker.Invalid, "This is no passkey.", err)
+	}
+	name, err := passkeyName(form.Get("name"))
+	if err != nil {
+		return err
+	}
+	have, err := s.passkeys(ctx, v)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(have, func(p people.Passkey) bool { return bytes.Equal(p.ID, id) }) {
+		return broker.E(broker.NotFound, "You have no such passkey.", nil)
+	}
+	if err := s.b.PasskeyRenamed(ctx, v.Principal, hex.EncodeToString(id), name); err != nil {
+		return err
+	}
+	switch err := s.cfg.Names.RenamePasskey(ctx, v.ID, id, name); {
+	case errors.Is(err, people.ErrNoPasskey):
+		return broker.E(broker.NotFound, "You have no such passkey.", err)
+	case err != nil:
+		return broker.E(broker.Unavailable, "The database does not answer: the passkey is called as it was. Try again.", err)
 	}
 	return s.redirect(c, "/settings")
 }
@@ -138,8 +182,51 @@ func (v view) challengeAt(page, choice, digest string) (string, error) {
 	return v.Base + page + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}}.Encode(), nil
 }
 
+// challenge is what the passkey is to sign for one answer: of a smaller yes also the scope
+// and the time, as the form has them at this moment.
 func (s *Console) challenge(c echo.Context, v *visit) error {
-	return s.ask(c, v, []passkey.Decision{{Request: c.Param("id"), Choice: c.QueryParam("choice"), Digest: c.QueryParam("digest")}})
+	q := c.QueryParams()
+	d := passkey.Decision{Request: c.Param("id"), Choice: q.Get("choice"), Digest: q.Get("digest")}
+	r, err := s.toSign(c, v, d)
+	if err != nil {
+		return err
+	}
+	if d.Choice == choiceNarrow {
+		in, problems := typed{Scope: q.Get("scope"), Minutes: q.Get("minutes")}, map[string]string{}
+		if part := q.Get("part"); part != "" {
+			in.Scope = part
+		}
+		set, ttl := narrower(r, in, problems)
+		if len(problems) > 0 {
+			return broker.E(broker.Invalid, "There is no smaller yes to sign: send the form, and it says what it lacks.", nil)
+		}
+		d.Scope, d.TTL = set.String(), int64(ttl)
+	}
+	return s.ask(c, v, []passkey.Decision{d})
+}
+
+// challengeForDraft is the same for publishing, of who may publish.
+func (s *Console) challengeForDraft(c echo.Context, v *visit) error {
+	d, err := s.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	if err := s.b.MayPublish(v.Principal, d); err != nil {
+		return err
+	}
+	return s.ask(c, v, []passkey.Decision{{Request: d.ID, Choice: choicePublish, Digest: c.QueryParam("digest")}})
+}
+
+// toSign is the request of an answer, of who may give it.
+func (s *Console) toSign(c echo.Context, v *visit, d passkey.Decision) (broker.Request, error) {
+	if s.keys == nil {
+		return broker.Request{}, broker.E(broker.NotFound, "There are no passkeys at this address.", nil)
+	}
+	r, err := s.b.Request(c.Request().Context(), v.Principal, d.Request)
+	if err != nil {
+		return r, err
+	}
+	return r, s.mayDecide(c, v, r, d.Choice)
 }
 
 // ask answers with what the passkey is to sign for one answer.
@@ -148,18 +235,6 @@ func (s *Console) ask(c echo.Context, v *visit, ds []passkey.Decision) error {
 		return broker.E(broker.NotFound, "There are no passkeys at this address.", nil)
 	}
 	ctx := c.Request().Context()
-	for _, d := range ds {
-		if !strings.HasPrefix(d.Request, "req_") && len(ds) == 1 { // of a draft of policy, whoever publishes it is asked there
-			continue
-		}
-		r, err := s.b.Request(ctx, v.Principal, d.Request)
-		if err != nil {
-			return err
-		}
-		if err := s.mayDecide(c, v, r, d.Choice); err != nil {
-			return err
-		}
-	}
 	have, err := s.passkeys(ctx, v)
 	if err != nil {
 		return err

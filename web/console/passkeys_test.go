@@ -137,12 +137,30 @@ func TestPasskeySettings(t *testing.T) {
 	if a.register(b).StatusCode == http.StatusSeeOther {
 		t.Error("the same passkey twice")
 	}
-	// Nobody else removes it.
+	// Nobody else renames or removes it.
 	id := b.fill(page, "/settings/passkeys/remove", nil).Get("id")
 	newAuthenticator(t).register(other).is(t, http.StatusSeeOther)
+	other.send(other.get("/settings"), "/settings/passkeys/rename", url.Values{"id": {id}, "name": {"Mine"}}).is(t, http.StatusNotFound)
+	for _, bad := range []string{strings.Repeat("x", 61), "a\u202eb", "a\x00b", "\xff"} {
+		b.send(b.get("/settings"), "/settings/passkeys/rename", url.Values{"name": {bad}}).is(t, http.StatusBadRequest)
+	}
+	b.send(page, "/settings/passkeys/rename", url.Values{"name": {" <b>Blue</b> key "}}).is(t, http.StatusSeeOther)
+	page = b.get("/settings")
+	if page.is(t, http.StatusOK, "&lt;b&gt;Blue&lt;/b&gt; key"); strings.Contains(page.body, "My key") {
+		t.Error("it is called as it was")
+	}
+	var renamed []string
+	for e, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.PasskeyRenamed}) {
+		if renamed = append(renamed, e.Actor+" "+string(e.Data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := brokertest.Approver + ` {"name":"<b>Blue</b> key","passkey":"` + id + `"}`; len(renamed) != 1 || renamed[0] != want {
+		t.Errorf("on the record %q, want %s", renamed, want)
+	}
 	other.send(other.get("/settings"), "/settings/passkeys/remove", url.Values{"id": {id}}).is(t, http.StatusNotFound)
 	b.send(page, "/settings/passkeys/remove", nil).is(t, http.StatusSeeOther)
-	if page := b.get("/settings"); strings.Contains(page.body, "My key") {
+	if page := b.get("/settings"); strings.Contains(page.body, "Blue") {
 		t.Error("it is still there")
 	}
 	late := newAuthenticator(t)
@@ -150,6 +168,7 @@ func TestPasskeySettings(t *testing.T) {
 	page = b.get("/settings")
 	h.Clock.Add(10*time.Minute + time.Second)
 	b.send(page, "/settings/passkeys/remove", nil).is(t, http.StatusForbidden, "To remove a passkey")
+	b.send(page, "/settings/passkeys/rename", url.Values{"name": {"Late"}}).is(t, http.StatusForbidden)
 	if page = b.get("/settings"); !strings.Contains(page.body, "My key") || strings.Contains(page.body, "/settings/passkeys/remove") {
 		t.Error("it is gone, or a button says that it could be")
 	}
@@ -191,10 +210,10 @@ func TestPasskeyDecision(t *testing.T) {
 	h.Clock.Add(11 * time.Minute) // the session alone is not enough any more
 	page := b.get("/requests/" + r.ID)
 	page.is(t, http.StatusOK, "data-passkey")
-	at := func(choice, digest string) string {
-		return "/requests/" + r.ID + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}}.Encode()
-	}
 	narrow := url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}
+	at := func(choice, digest string) string {
+		return "/requests/" + r.ID + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}, "scope": narrow["scope"], "minutes": narrow["minutes"]}.Encode()
+	}
 	choose := func(b *browser, assertion, state string) answer {
 		f := url.Values{"assertion": {assertion}, "state": {state}}
 		for k, v := range narrow {
@@ -250,11 +269,16 @@ func TestPasskeyDecision(t *testing.T) {
 	if err := json.Unmarshal([]byte(got[0].Votes[0].Proof), &p); err != nil {
 		t.Fatal(err)
 	}
-	d := passkey.Decision{Request: r.ID, Choice: "narrow", Digest: r.Digest}
+	d := passkey.Decision{Request: r.ID, Choice: "narrow", Digest: r.Digest, Scope: "orders:eu/1:write", TTL: 180}
 	if err := p.Verify(d); err != nil {
 		t.Error(err)
 	}
-	for _, wrong := range []passkey.Decision{{Request: r.ID, Choice: "approve", Digest: r.Digest}, {Request: "req_x", Choice: "narrow", Digest: r.Digest}, {Request: r.ID, Choice: "narrow"}} {
+	for _, change := range []func(*passkey.Decision){
+		func(d *passkey.Decision) { d.Choice = "approve" }, func(d *passkey.Decision) { d.Request = "req_x" }, func(d *passkey.Decision) { d.Digest = "" },
+		func(d *passkey.Decision) { d.TTL = 181 }, func(d *passkey.Decision) { d.Scope = "orders:eu/*:write" }, func(d *passkey.Decision) { d.Scope, d.TTL = "", 0 },
+	} {
+		wrong := d
+		change(&wrong)
 		if p.Verify(wrong) == nil {
 			t.Errorf("it proves %+v, too", wrong)
 		}
@@ -291,5 +315,44 @@ func TestNoPasskeyAtAddress(t *testing.T) {
 		if _, err := passkey.New(origin, make([]byte, 32), time.Now); err != want {
 			t.Errorf("%s: %v", origin, err)
 		}
+	}
+}
+
+// TestPasskeySignsWhatIsGranted: of a smaller yes the scope and the minutes are signed. What
+// was changed after that is not what was signed, in the form or in what was kept.
+func TestPasskeySignsWhatIsGranted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	b, a := h.as(brokertest.Approver), newAuthenticator(t)
+	a.register(b).is(t, http.StatusSeeOther)
+	r := h.asked("orders:eu/1:write orders:eu/2:write")
+	h.Clock.Add(11 * time.Minute)
+	signed := func(scope, minutes string) (assertion, state string) {
+		q := url.Values{"choice": {"narrow"}, "digest": {r.Digest}, "scope": {scope}, "minutes": {minutes}}
+		c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+q.Encode())
+		return a.get(c), state
+	}
+	for name, to := range map[string][2]string{
+		"more minutes": {"orders:eu/1:write", "4"}, "fewer minutes": {"orders:eu/1:write", "2"}, "another scope": {"orders:eu/2:write", "3"}, "all of it": {"orders:eu/1:write orders:eu/2:write", "3"},
+	} {
+		assertion, state := signed("orders:eu/1:write", "3")
+		got := b.choose(b.get("/requests/"+r.ID), r.ID, "narrow", url.Values{"scope": {to[0]}, "minutes": {to[1]}, "assertion": {assertion}, "state": {state}})
+		got.is(t, http.StatusForbidden, "The passkey did not prove this answer")
+		if now := h.again(r.ID); now.State != broker.RequestPending || len(now.Votes) != 0 {
+			t.Fatalf("%s: %s", name, now.State)
+		}
+	}
+	for _, q := range []url.Values{
+		{"scope": {"orders:eu/1:write"}}, {"minutes": {"3"}}, {"scope": {"orders:eu/3:write"}, "minutes": {"3"}}, {"scope": {"orders:eu/1:write"}, "minutes": {"9999"}}, {"part": {"x"}, "scope": {"orders:eu/1:write"}, "minutes": {"3"}},
+	} {
+		q.Set("choice", "narrow")
+		q.Set("digest", r.Digest)
+		b.get("/requests/"+r.ID+"/challenge?"+q.Encode()).is(t, http.StatusBadRequest)
+	}
+	// What is typed another way is the same.
+	assertion, state := signed(" orders:eu/1:write ", "3")
+	b.choose(b.get("/requests/"+r.ID), r.ID, "narrow", url.Values{"part": {"orders:eu/1:write"}, "minutes": {"3"}, "assertion": {assertion}, "state": {state}}).is(t, http.StatusSeeOther)
+	if got := h.again(r.ID); got.Granted.String() != "orders:eu/1:write" || got.GrantedTTL != 180 {
+		t.Errorf("%s for %d", got.Granted, got.GrantedTTL)
 	}
 }

@@ -114,6 +114,11 @@ func (s *Console) togetherChallenge(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
+	for _, d := range ds {
+		if _, err := s.toSign(c, v, d); err != nil {
+			return err
+		}
+	}
 	return s.ask(c, v, ds)
 }
 
@@ -139,6 +144,15 @@ func (s *Console) approveTogether(c echo.Context, v *visit) error {
 	}
 	if len(seen) != len(ids) {
 		return broker.E(broker.Invalid, "The form cannot be read.", nil)
+	}
+	for _, id := range ids {
+		r, err := s.b.Request(c.Request().Context(), v.Principal, id)
+		if err == nil {
+			err = broker.MayDecide(v.Principal, r)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	rs, err := s.togetherOf(c, v, ids)
 	if err != nil {

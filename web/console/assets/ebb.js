@@ -19,7 +19,12 @@
     e.preventDefault();
     const says = form.querySelector("[data-says]");
     try {
-      const r = await fetch(form.dataset.passkey);
+      // What is typed is signed. When it cannot be, the server says beside it what it lacks.
+      const at = new URL(form.dataset.passkey, location.href);
+      const typed = new FormData(form);
+      for (const name of ["part", "scope", "minutes"]) if (typed.get(name)) at.searchParams.set(name, typed.get(name));
+      const r = await fetch(at);
+      if (!r.ok) { form.submit(); return; }
       const { options, state } = await r.json();
       const made = "create" in form.dataset
         ? await navigator.credentials.create({ publicKey: P.parseCreationOptionsFromJSON(options) })

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-webauthn/webauthn/protocol"
@@ -22,6 +23,9 @@ type Decision struct {
 	Request string `json:"request"`
 	Choice  string `json:"choice"`
 	Digest  string `json:"digest"`
+	// Of a smaller yes also what is granted, which the facts do not have.
+	Scope string `json:"scope,omitempty"` // canonical
+	TTL   int64  `json:"ttl,omitempty"`   // seconds
 }
 
 // Together is one answer to several requests, in their order. No id and no digest holds a
@@ -37,12 +41,20 @@ func Together(ds []Decision) Decision {
 	return Decision{Request: strings.Join(ids, ","), Choice: "approve-together", Digest: strings.Join(digests, ",")}
 }
 
-func (d Decision) text() string { return strings.Join([]string{d.Request, d.Choice, d.Digest}, "|") }
+// exact reports whether what is granted is signed itself, and not by the digest of the facts.
+func (d Decision) exact() bool { return d.Scope != "" }
 
-// Challenge is what the passkey signs: whoever has request, choice, digest and salt
-// computes it again.
+// text is what is signed but for the salt. The scope is its last part: no other has a bar.
+func (d Decision) text() string {
+	if d.exact() {
+		return strings.Join([]string{"ebb-decision-v2", d.Request, d.Choice, d.Digest, strconv.FormatInt(d.TTL, 10), d.Scope}, "|")
+	}
+	return strings.Join([]string{"ebb-decision-v1", d.Request, d.Choice, d.Digest}, "|")
+}
+
+// Challenge is what the passkey signs: whoever has the answer and the salt computes it again.
 func (d Decision) Challenge(salt []byte) []byte {
-	sum := sha256.Sum256(append([]byte("ebb-decision-v1|"+d.text()+"|"), salt...))
+	sum := sha256.Sum256(append([]byte(d.text()+"|"), salt...))
 	return sum[:]
 }
 
@@ -57,6 +69,8 @@ type Proof struct {
 	// Of are all that were decided together, in the order in which they were signed; empty =
 	// one alone.
 	Of []Decision `json:"of,omitempty"`
+	// Exact: scope and time of a smaller yes were signed, too (ebb-decision-v2).
+	Exact bool `json:"exact,omitempty"`
 }
 
 // Ask begins a proof: options for navigator.credentials.get, as JSON, and what the form
@@ -87,7 +101,7 @@ func (k *Keys) Proved(d Decision, person, session, state string, have []people.P
 	}
 	for _, h := range have {
 		if bytes.Equal(h.ID, c.ID) {
-			p = Proof{Key: c.ID, PublicKey: h.PublicKey, Salt: s.Salt, RPID: k.w.Config.RPID, Origin: k.w.Config.RPOrigins[0], Assertion: response}
+			p = Proof{Key: c.ID, PublicKey: h.PublicKey, Salt: s.Salt, RPID: k.w.Config.RPID, Origin: k.w.Config.RPOrigins[0], Assertion: response, Exact: d.exact()}
 		}
 	}
 	return p, c.Authenticator.SignCount, protocol.URLEncodedBase64(s.Salt).String(), nil
@@ -115,6 +129,11 @@ func (k *Keys) verify(d Decision, salt []byte, u user, response []byte) (*webaut
 // Verify checks a proof that was kept: that the passkey in it signed this decision.
 // Whose passkey it was, the record of its registration says, by the SHA-256 of PublicKey.
 func (p Proof) Verify(d Decision) error {
+	if !p.Exact {
+		d.Scope, d.TTL = "", 0
+	} else if !d.exact() {
+		return errors.New("the record does not say what was granted")
+	}
 	if len(p.Of) > 0 {
 		if !slices.Contains(p.Of, d) {
 			return errors.New("it is not among those that were decided together")
@@ -151,7 +170,7 @@ func Check(s audit.Signature) error {
 	case s.KeyHash != "" && s.KeyHash != hashOf(p.PublicKey):
 		return errors.New("the proof is by another public key than the passkey was registered with")
 	}
-	return p.Verify(Decision{Request: s.RequestID, Choice: s.Choice, Digest: s.Digest})
+	return p.Verify(Decision{Request: s.RequestID, Choice: s.Choice, Digest: s.Digest, Scope: s.Scope, TTL: s.TTL})
 }
 
 // ReadProof reads a proof that was kept, strictly.

@@ -61,7 +61,8 @@ func TestQueuePlans(t *testing.T) {
 			if f.Rank == 0 && !strings.Contains(page, "requests_queue") {
 				t.Errorf("the page of %s is not in the order of the index:\n%s", name, page)
 			}
-			if !strings.Contains(newest, "requests_newest") {
+			// PostgreSQL takes what waits for few, and sorts that.
+			if !strings.HasPrefix(url, "postgres") && !strings.Contains(newest, "requests_newest") {
 				t.Errorf("the newest are not in the order of the index:\n%s", newest)
 			}
 		}

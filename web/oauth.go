@@ -21,9 +21,9 @@ type OAuthError struct {
 	Advice       *broker.Advice `json:"advice,omitempty"`        // with access_denied and whatever else is no answer of a person
 }
 
-// WriteOAuthError answers at /oauth2 with err, whatever err is. It is the only
+// writeOAuthError answers at /oauth2 with err, whatever err is. It is the only
 // place that sends a deferral code.
-func WriteOAuthError(c echo.Context, err error) error {
+func writeOAuthError(c echo.Context, err error) error {
 	e := broker.AsError(err)
 	EventOf(c).fail(e)
 	if c.Response().Committed {

@@ -32,7 +32,7 @@ func (m *Mux) Fail(c echo.Context, err error) error {
 	first, _, _ := strings.Cut(path, "/")
 	switch {
 	case below && first == "oauth2" && path != first:
-		return WriteOAuthError(c, fromEcho(err))
+		return writeOAuthError(c, fromEcho(err))
 	case m.pages == nil, !below, slices.Contains([]string{"oauth2", "v1", ".well-known", "problems"}, first), c.Request().Header.Get("Sec-Fetch-Mode") != "navigate":
 		return m.WriteProblem(c, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,37 +85,6 @@ func TestOpen(t *testing.T) {
 	if a, err := all.Open("enroll", "enroll", nil, all.Env{}); a != nil || err == nil {
 		t.Errorf("without an environment: got %v, %v", a, err)
 	}
-}
-
-// TestTableIsComplete fails when a folder under attest has an Attest method and
-// no line in the table, and the other way round.
-func TestTableIsComplete(t *testing.T) {
-	t.Parallel()
-	folders, err := os.ReadDir("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, d := range folders {
-		if d.IsDir() && hasAttest(t, filepath.Join("..", d.Name())) {
-			found = append(found, d.Name())
-		}
-	}
-	if !slices.Equal(found, all.Kinds()) {
-		t.Errorf("folders with an attestor: %v; kinds in the table: %v", found, all.Kinds())
-	}
-}
-
-func hasAttest(t *testing.T, dir string) bool {
-	t.Helper()
-	for _, f := range parseDir(t, dir) {
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "Attest" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func parseDir(t *testing.T, dir string) []*ast.File {

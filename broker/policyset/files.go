@@ -29,8 +29,8 @@ type File struct {
 // may save it.
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,59}\.cedar$`)
 
-// ProperName reports whether a file of a draft may be called this.
-func ProperName(name string) bool { return fileName.MatchString(name) && path.Base(name) == name }
+// properName reports whether a file of a draft may be called this.
+func properName(name string) bool { return fileName.MatchString(name) && path.Base(name) == name }
 
 // Load makes a set of files that are in force, whoever wrote them.
 func Load(files []File) (*policy.Set, error) {
@@ -51,7 +51,7 @@ func Check(files []File) (*policy.Set, error) {
 	size := 0
 	for _, f := range files {
 		size += len(f.Text)
-		if !ProperName(f.Name) {
+		if !properName(f.Name) {
 			problems = append(problems, policy.Problem{File: "a file", Text: "a name is up to 60 of a-z, 0-9, dot, dash and underscore, and ends in .cedar"})
 			continue
 		}

@@ -2,23 +2,8 @@ package all
 
 import (
 	"encoding/json"
-	"os"
-	"slices"
 	"testing"
 )
-
-// A kind's folder that is not in the table would be built, tested and never usable.
-func TestEveryFolderIsInTheTable(t *testing.T) {
-	dirs, err := os.ReadDir("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range dirs {
-		if d.IsDir() && d.Name() != "all" && d.Name() != "notifytest" && !slices.Contains(Kinds(), d.Name()) {
-			t.Errorf("broker/notify/%s is not in the table of broker/notify/all", d.Name())
-		}
-	}
-}
 
 func TestRefuses(t *testing.T) {
 	look := func(string) (string, bool) { return "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", true }

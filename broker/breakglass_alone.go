@@ -30,6 +30,14 @@ func (b *Broker) BreakGlasses(ctx context.Context, who Principal, f BreakGlassFi
 	return gs, nil
 }
 
+// BreakGlassList is the same for the API: for those who see all of them.
+func (b *Broker) BreakGlassList(ctx context.Context, who Principal, f BreakGlassFilter) ([]BreakGlass, error) {
+	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+		return nil, err
+	}
+	return b.BreakGlasses(ctx, who, f)
+}
+
 // BreakGlassOf is one of them, as who may see it.
 func (b *Broker) BreakGlassOf(ctx context.Context, who Principal, id string) (BreakGlass, error) {
 	none := E(NotFound, "There is no such break-glass, or it is not for you to see.", nil)

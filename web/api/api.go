@@ -152,6 +152,7 @@ func (a *API) v1() []route {
 		{get, "/v1/requests/:id", below, call(a, http.StatusOK, a.showRequest)},
 		{post, "/v1/requests/:id/approve", below, call(a, http.StatusOK, a.approve)},
 		{post, "/v1/requests/:id/deny", below, call(a, http.StatusOK, a.denyRequest)},
+		{get, "/v1/break-glass", below, call(a, http.StatusOK, a.breakGlasses)},
 		{get, "/v1/leases", below, call(a, http.StatusOK, a.leases)},
 		{get, "/v1/leases/:id", below, call(a, http.StatusOK, a.lease)},
 		{post, "/v1/leases/:id/revoke", below, call(a, http.StatusOK, a.revokeLease)},

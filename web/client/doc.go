@@ -9,6 +9,7 @@
 //	operator.go    Operator: its token for /v1, fetched, kept, renewed
 //	tasks.go       tasks and tickets; boxes.go  ways out of their sandboxes
 //	requests.go    requests that wait for a person, and verdicts
+//	breakglass.go  when somebody approved alone
 //	leases.go      credentials on the record
 //	secrets.go     secrets of the operator, by name
 //	audit.go       audit entries, exports, checkpoints

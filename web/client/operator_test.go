@@ -222,6 +222,10 @@ func TestRoutes(t *testing.T) {
 			_, err := o.CheckProvider(ctx, "p", broker.TrialSpec{})
 			return err
 		}, `POST /v1/providers/p/check {}`},
+		{"BreakGlasses", func(ctx context.Context, o op) error {
+			_, err := o.BreakGlasses(ctx, broker.BreakGlassFilter{Person: "ann", Unreviewed: true, After: "brk_1", Limit: 2})
+			return err
+		}, `GET /v1/break-glass?after=brk_1&limit=2&order=desc&person=ann&state=unreviewed`},
 		{"Secrets", func(ctx context.Context, o op) error { _, err := o.Secrets(ctx); return err }, `GET /v1/secrets`},
 		{"PutSecret", func(ctx context.Context, o op) error {
 			_, err := o.PutSecret(ctx, "a", provider.NewSecret("v"))

@@ -203,7 +203,7 @@ func (c *Config) checkTimes(src map[string]string, ps *Problems) {
 		{"limits.ticket_ttl", c.Limits.TicketTTL, time.Second, time.Minute},
 		{"limits.principal_ttl", c.Limits.PrincipalTTL, 10 * time.Second, time.Hour},
 		{"limits.request_ttl", c.Limits.RequestTTL, time.Second, 24 * time.Hour},
-		{"limits.grant_ttl", c.Limits.GrantTTL, time.Second, 24 * time.Hour},
+		{"limits.grant_ttl", c.Limits.GrantTTL, time.Second, time.Hour},
 		{"limits.cool_down", c.Limits.CoolDown, time.Second, 24 * time.Hour},
 		{"limits.poll_interval", c.Limits.PollInterval, time.Second, time.Minute},
 		{"limits.checkpoint", c.Limits.Checkpoint, time.Second, time.Hour},

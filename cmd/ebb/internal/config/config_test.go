@@ -152,7 +152,7 @@ redis: {adrs: [a:1], tls: perhaps}
 database: mysql://root:hunter2@db/x
 database_password: hunter2
 signing: {alg: HS256, rotate_every: 5}
-limits: {leases: 0, token_ttl: 48h}
+limits: {leases: 0, token_ttl: 48h, grant_ttl: 61m}
 dpop: {window: 1h}
 trusted_proxies: [everywhere]
 log:
@@ -165,7 +165,7 @@ providers:
 	got := wrong(t, err)
 	for _, want := range []string{
 		"listen", "public_url", "lissten", "redis.adrs", "redis.tls", "database", "database_password", "signing.alg", "signing.rotate_every",
-		"limits.leases", "limits.token_ttl", "dpop.window", "trusted_proxies", "log", "principals[0].id", "principals[0].roles", "principals[0].key",
+		"limits.leases", "limits.token_ttl", "limits.grant_ttl", "dpop.window", "trusted_proxies", "log", "principals[0].id", "principals[0].roles", "principals[0].key",
 		"principals[0].keys", "principals[1].groups", "principals[1].match.attestor", "providers[0].name", "providers[0].resource", "EBB_REDIS_ADRS",
 	} {
 		if !slices.Contains(got, want) {

@@ -117,7 +117,7 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Limits.PrincipalTTL }},
 	{Path: "limits.request_ttl", Default: "30m", Doc: "How long a request waits for a person; no answer is a no.",
 		to: func(c *Config, _ *reader) any { return &c.Limits.RequestTTL }},
-	{Path: "limits.grant_ttl", Default: "15m", Doc: "How long an approval is reused inside its task at most; the approved life of a token ends it earlier.",
+	{Path: "limits.grant_ttl", Default: "15m", Doc: "How long an approval is reused inside its task at most, 1h or less; the approved life of a token ends it earlier.",
 		to: func(c *Config, _ *reader) any { return &c.Limits.GrantTTL }},
 	{Path: "limits.cool_down", Default: "15m", Doc: "How long the same request is refused after a no.",
 		to: func(c *Config, _ *reader) any { return &c.Limits.CoolDown }},

@@ -339,3 +339,59 @@ func TestSilentTunnel(t *testing.T) {
 		t.Errorf("it stays open: %v", err)
 	}
 }
+
+// Streams of HTTP/2 multiply no requests: so many of a box are under way, and the next one
+// waits until one of them is done.
+func TestRequestsOfABox(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	var here, peak atomic.Int32
+	over := make(chan struct{})
+	b := newBed(t, func(http.ResponseWriter, *http.Request) {
+		peak.Store(max(peak.Load(), here.Add(1)))
+		<-over
+		here.Add(-1)
+	})
+	release := sync.OnceFunc(func() { close(over) })
+	defer release()
+	b.cfg.Requests = most
+	var err error
+	if b.proxy, err = egress.New(b.cfg); err != nil {
+		t.Fatal(err)
+	}
+	x := b.box(t)
+	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, true)
+	var wg sync.WaitGroup
+	var done atomic.Int32
+	for range 5 * most {
+		wg.Go(func() {
+			r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "https://"+b.host+"/v1/x", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("Authorization", "Bearer "+p)
+			res, err := c.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				done.Add(1)
+			}
+		})
+	}
+	for range 3000 {
+		if here.Load() == most {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond) // for those that would come beyond
+	release()
+	wg.Wait()
+	if peak.Load() != most || done.Load() != 5*most {
+		t.Errorf("%d were under way at one time, want %d; %d of %d were answered", peak.Load(), most, done.Load(), 5*most)
+	}
+}

@@ -29,6 +29,9 @@ type Config struct {
 	Now    func() time.Time // nil = time.Now
 	// Connections are how many one box has at one time; 0 = 64.
 	Connections int
+	// Requests are how many of one box are under way at one time, over all connections: each
+	// holds what marks its credential in the answer. 0 = 256; those beyond wait.
+	Requests int
 }
 
 // Proxy is the way out of boxes. It is safe for concurrent use.
@@ -63,6 +66,9 @@ func New(c Config) (*Proxy, error) {
 	if c.Connections <= 0 {
 		c.Connections = 64
 	}
+	if c.Requests <= 0 {
+		c.Requests = 256
+	}
 	return &Proxy{cfg: c}, nil
 }
 
@@ -92,7 +98,7 @@ func (p *Proxy) Doubt() {
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
 	ctx, done := p.boxes.begin(ctx, who.TaskID)
 	defer done()
-	b := &box{p: p, who: who, ca: ca, slots: make(chan struct{}, p.cfg.Connections), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
+	b := &box{p: p, who: who, ca: ca, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })
 	defer stop()
 	return b.serve(ctx, l)
@@ -104,6 +110,7 @@ type box struct {
 	who     broker.Caller
 	ca      *CA
 	slots   chan struct{}
+	busy    chan struct{} // requests under way
 	tunnels chan net.Conn // decrypted ones, on their way to the inner server
 
 	mu     sync.Mutex

@@ -24,6 +24,12 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		b.refuse(w, r, err)
 		return
 	}
+	select {
+	case b.busy <- struct{}{}:
+		defer func() { <-b.busy }()
+	case <-r.Context().Done():
+		panic(http.ErrAbortHandler)
+	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	ctx, done := b.p.cuts.begin(ctx, b.who.TaskID, leaseID)

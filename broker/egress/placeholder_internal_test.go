@@ -1,0 +1,56 @@
+package egress
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"ebb/broker/exact"
+)
+
+// FuzzPlaceholder: of what passes for a request with one placeholder nothing else of the
+// kind leaves, in whatever header or spelling, and no credential of the sandbox's own.
+func FuzzPlaceholder(f *testing.F) {
+	const id = "lse_01a2026dfee7777f927bf305be517957"
+	for _, seed := range [][3]string{
+		{"Authorization", "Bearer " + Prefix + id, "a=1"},
+		{"X-Api-Key", Prefix + id, "api_key=%65bb-placeholder." + id},
+		{"Authorization", "Basic eDplYmItcGxhY2Vob2xkZXIueA==", "access_token=" + Prefix + id},
+		{"X_Api_Key", Prefix + id, ""}, {"Ebb-Placeholder.x", "y", "EBB-PLACEHOLDER.x=1"}, {"Cookie", "a=" + Prefix + id, "q=a+b&&=&key"},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, name, value, rawQuery string) {
+		query, err := exact.Query(rawQuery)
+		if err != nil {
+			return
+		}
+		r := &http.Request{Method: http.MethodGet, Host: "api.example.com", URL: &url.URL{Path: "/v1/x", RawQuery: rawQuery}, Header: http.Header{}}
+		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
+		found, err := placeholderOf(r, query)
+		if err != nil || Clean(r.Header) != nil {
+			return
+		}
+		dropPlaceholder(r)
+		if strings.ContainsAny(found, " \t,;") && strings.Contains(found, Prefix) {
+			t.Errorf("the lease is %q", found)
+		}
+		left, err := exact.Query(r.URL.RawQuery)
+		if err != nil {
+			t.Fatalf("%q became %q, which is no query: %v", rawQuery, r.URL.RawQuery, err)
+		}
+		for k, vs := range left {
+			for _, v := range vs {
+				if holds(k) || holds(v) || isCredentialParameter(k) {
+					t.Errorf("of the query %q=%q leaves", k, v)
+				}
+			}
+		}
+		for k, vs := range r.Header {
+			if holds(k) || holds(strings.Join(vs, " ")) || carriesCredential(k) || strings.Contains(k, "_") {
+				t.Errorf("the header %q: %q leaves", k, vs)
+			}
+		}
+	})
+}

@@ -28,7 +28,8 @@ type Dialer struct {
 	// is dialled at addresses in these prefixes. This machine's own addresses have to
 	// be named whole, as /32 or /128.
 	Private map[string][]netip.Prefix
-	// Own are places of ebb itself: never dialled, whatever Private says.
+	// Own are places of ebb itself: never dialled, whatever Private says. An unspecified
+	// address (0.0.0.0, ::) stands for every one of this machine.
 	Own []netip.AddrPort
 	// Interfaces lists the machine's addresses; nil = net.InterfaceAddrs.
 	Interfaces func() ([]net.Addr, error)
@@ -102,12 +103,14 @@ func (d *Dialer) check(h exact.Host, a netip.Addr) error {
 	case special:
 		return deny(Private, fmt.Errorf("%s is special", a))
 	}
-	if slices.Contains(d.Own, netip.AddrPortFrom(a, h.Port)) {
-		return deny(Self, nil)
-	}
 	own, err := d.own(a)
 	if err != nil {
 		return deny(Self, err)
+	}
+	if slices.ContainsFunc(d.Own, func(o netip.AddrPort) bool {
+		return o.Port() == h.Port && (o.Addr() == a || own && o.Addr().IsUnspecified())
+	}) {
+		return deny(Self, nil)
 	}
 	allowed := d.Private[h.Name]
 	if own && !slices.Contains(allowed, netip.PrefixFrom(a, a.BitLen())) {

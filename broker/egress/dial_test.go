@@ -81,17 +81,20 @@ func TestPrivateHosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		to      string
 		allowed []string
-		own     bool
+		own     string       // where ebb listens
 		want    exact.Reason // "" = connected, or nobody is there
 	}{
-		"whole address":      {"127.0.0.1", []string{"127.0.0.1/32"}, false, ""},
-		"this machine":       {"127.0.0.1", []string{"127.0.0.0/8"}, false, egress.Self},
-		"all":                {"127.0.0.1", all, false, egress.Self},
-		"ebb itself":         {"127.0.0.1", []string{"127.0.0.1/32"}, true, egress.Self},
-		"metadata":           {"169.254.169.254", append(all, "169.254.169.254/32"), false, egress.Metadata},
-		"special":            {"240.0.0.1", append(all, "240.0.0.1/32"), false, egress.Private},
-		"another network":    {"10.1.0.1", []string{"10.2.0.0/16"}, false, egress.Private},
-		"an interface of us": {"10.9.9.9", []string{"10.0.0.0/8"}, false, egress.Self},
+		"whole address":      {"127.0.0.1", []string{"127.0.0.1/32"}, "", ""},
+		"this machine":       {"127.0.0.1", []string{"127.0.0.0/8"}, "", egress.Self},
+		"all":                {"127.0.0.1", all, "", egress.Self},
+		"ebb itself":         {"127.0.0.1", []string{"127.0.0.1/32"}, "127.0.0.1", egress.Self},
+		"ebb on 0.0.0.0":     {"127.0.0.1", []string{"127.0.0.1/32"}, "0.0.0.0", egress.Self},
+		"ebb on ::":          {"127.0.0.1", []string{"127.0.0.1/32"}, "::", egress.Self},
+		"ebb elsewhere":      {"127.0.0.1", []string{"127.0.0.1/32"}, "127.0.0.9", ""},
+		"metadata":           {"169.254.169.254", append(all, "169.254.169.254/32"), "", egress.Metadata},
+		"special":            {"240.0.0.1", append(all, "240.0.0.1/32"), "", egress.Private},
+		"another network":    {"10.1.0.1", []string{"10.2.0.0/16"}, "", egress.Private},
+		"an interface of us": {"10.9.9.9", []string{"10.0.0.0/8"}, "", egress.Self},
 	} {
 		d := &egress.Dialer{
 			Resolver: &names{answers: map[string][][]string{"git.example.com.": {{c.to}}}}, Private: map[string][]netip.Prefix{},
@@ -100,8 +103,8 @@ func TestPrivateHosts(t *testing.T) {
 		for _, p := range c.allowed {
 			d.Private["git.example.com"] = append(d.Private["git.example.com"], netip.MustParsePrefix(p))
 		}
-		if c.own {
-			d.Own = []netip.AddrPort{at}
+		if c.own != "" {
+			d.Own = []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr(c.own), at.Port())}
 		}
 		conn, err := d.Dial(t.Context(), host("git.example.com", at.Port()))
 		if reason(err) != c.want || c.want == "" && err != nil {

@@ -41,7 +41,7 @@ func (b *box) serve(ctx context.Context, l net.Listener) error {
 	inner.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: 64 << 10}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = inner.Serve(&tunnels{b: b, ctx: ctx}) })
-	err := outer.Serve(&counted{Listener: l, b: b})
+	err := outer.Serve(&counted{Listener: l, b: b, over: ctx.Done()})
 	b.close(l)
 	_ = inner.Close()
 	_ = outer.Close()
@@ -173,12 +173,17 @@ func (l *tunnels) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "tun
 // counted takes no more connections than a box may have: those beyond wait.
 type counted struct {
 	net.Listener
-	b *box
+	b    *box
+	over <-chan struct{}
 }
 
 // Accept implements net.Listener.
 func (l *counted) Accept() (net.Conn, error) {
-	l.b.slots <- struct{}{}
+	select {
+	case l.b.slots <- struct{}{}:
+	case <-l.over: // who waits for a place would wait until somebody gives one up
+		return nil, net.ErrClosed
+	}
 	c, err := l.Listener.Accept()
 	if err != nil {
 		<-l.b.slots

@@ -104,7 +104,11 @@ func (b *box) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if !known {
 		status = http.StatusForbidden
 	}
-	b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", exact.Method(r.Method) == nil, "error", err)
+	method := r.Method
+	if exact.Method(method) != nil { // it may be anything
+		method = "other"
+	}
+	b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", method, "error", err)
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Connection", "close")

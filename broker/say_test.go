@@ -102,7 +102,7 @@ func TestLimitedApprover(t *testing.T) {
 	wide := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/1:*")
 	one, bounded, ctx := x.Principals["one"], x.Principals["bounded"], t.Context()
 	for name, v := range map[string]broker.Verdict{
-		"yes": {Approve: true, Digest: both.Digest}, "a narrower yes": {Approve: true, Digest: both.Digest, Scopes: sets("orders:eu/1:write")[0]}, "no": {Code: broker.NotNeeded},
+		"yes": {Approve: true, Digest: both.Digest}, "a smaller yes": {Approve: true, Digest: both.Digest, Scopes: sets("orders:eu/1:write")[0]}, "no": {Code: broker.NotNeeded},
 		"suspicious": {Code: broker.Suspicious},
 	} {
 		if _, err := x.Broker.Decide(ctx, one, both.ID, v); broker.AsError(err).Kind != broker.Forbidden {

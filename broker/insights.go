@@ -14,9 +14,12 @@ const (
 	hurried     = 3 * time.Second // who answers faster has not read it
 	lastAnswers = 50
 	// How old an answer may be: summing up a month in which 100,000 credentials were
-	// issued takes SQLite a second.
+	// issued takes SQLite a good part of a second the first time.
 	insightsAge     = 15 * time.Second
 	longInsightsAge = 5 * time.Minute // with cells of days
+	// figuresEvery is how often the days of a month are summed up although nobody asks, so
+	// that who does need not wait for more than the newest of them.
+	figuresEvery = 5 * time.Minute
 )
 
 // Insights are what a window says of the people and credentials in it.
@@ -66,6 +69,15 @@ func (b *Broker) Insights(ctx context.Context, who Principal, from, to time.Time
 		return Insights{}, E(Invalid, "The window must begin before it ends and before now, and be 31 days at most.", nil)
 	}
 	return b.insights.get(ctx, f, b.sumUp)
+}
+
+// keepFigures sums up the last month for the store to keep what is final of it.
+func (b *Broker) keepFigures(ctx context.Context) {
+	now := b.now().UTC()
+	f := FigureFilter{From: now.Add(24*time.Hour - maxWindow).Truncate(24 * time.Hour), To: now, Now: now, Cell: 24 * time.Hour}
+	if _, err := b.cfg.Journal.Figures(ctx, f); err != nil && ctx.Err() == nil {
+		b.cfg.Logger.WarnContext(ctx, "the last month could not be summed up", "error", err)
+	}
 }
 
 func (b *Broker) sumUp(ctx context.Context, f FigureFilter) (Insights, error) {

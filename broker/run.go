@@ -34,6 +34,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		return ctx.Err()
 	})
 	g.Go(func() error { return every(ctx, time.Minute, func(context.Context) { b.tombs.sweep(b.now()) }) })
+	g.Go(func() error { return every(ctx, figuresEvery, b.keepFigures) })
 	g.Go(func() error {
 		b.checkpoint(ctx) // what earlier runs left unsigned, for example by a kill
 		return every(ctx, b.cfg.Limits.Checkpoint, b.checkpoint)

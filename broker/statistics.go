@@ -15,7 +15,7 @@ const (
 // Statistics sums up what happened in a window.
 type Statistics interface {
 	// Figures costs what is in the window, at most what the bounds above say, and not
-	// what there is.
+	// what there is. In cells of a day, what is final of a day may be kept for a day.
 	Figures(ctx context.Context, f FigureFilter) (Figures, error)
 }
 

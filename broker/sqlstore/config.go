@@ -69,6 +69,7 @@ type Store struct {
 	cfg    Config
 	engine *engine
 	com    *committer
+	days   leaseDays
 }
 
 // Open connects, applies pending migrations, and starts this run's chain. Its

@@ -33,7 +33,7 @@
 //	verdict.go    what a vote decides
 //
 // The way of a read: tasks.go, leases.go, requests.go, queue.go, entries.go; of what
-// people page through: leaselist.go, leasetally.go, entrylist.go; figures.go and
+// people page through: leaselist.go, leasetally.go, entrylist.go; figures.go, figuredays.go and
 // answers.go sum up a window.
 //
 // # Group commit

@@ -152,7 +152,7 @@ func (s *Store) Plan(ctx context.Context, text string, args ...any) (string, err
 // FigureTexts are the statements that Figures runs, by name.
 func FigureTexts() map[string]string {
 	out := map[string]string{"requests": figureRequests, "refused": figureRefused, "issued": figureIssued, "ended": figureEnded, "scopes": figureScopes,
-		"providers": figureProviders, "ends": figureEnds, "deaths": figureDeaths, "proofs": figureProofs, "votes": figureVotes}
+		"providers": figureProviders, "ends": figureEnds, "deaths": figureDeaths, "proofs": figureProofs, "votes": figureVotes, "day": figureDay}
 	for _, e := range edges {
 		out["edge: "+e.text] = e.text
 	}

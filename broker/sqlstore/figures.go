@@ -100,12 +100,12 @@ func (s *Store) figures(ctx context.Context, f broker.FigureFilter) (broker.Figu
 		out.Cells = append(out.Cells, broker.FigureCell{Start: at})
 	}
 	cell := f.Cell.Milliseconds()
-	for text, args := range map[string][]any{
-		figureRequests: {base, cell, now, now, from, to},
-		figureRefused:  {base, cell, from, to},
-		figureIssued:   {base, cell, from, to, from},
-		figureEnded:    {base, cell, from, from, from, to},
-	} {
+	texts := map[string][]any{figureRequests: {base, cell, now, now, from, to}, figureRefused: {base, cell, from, to}}
+	byDay := f.Cell == wholeDay
+	if !byDay {
+		texts[figureIssued], texts[figureEnded] = []any{base, cell, from, to, from}, []any{base, cell, from, from, from, to}
+	}
+	for text, args := range texts {
 		if err := s.fill(ctx, out.Cells, text, args); err != nil {
 			return out, err
 		}
@@ -113,8 +113,12 @@ func (s *Store) figures(ctx context.Context, f broker.FigureFilter) (broker.Figu
 	busy := func(row scan) (b broker.Busy, err error) { return b, row(&b.Name, &b.N) }
 	ends := func(row scan) (e broker.TaskEnds, err error) { return e, row(&e.Cause, &e.N) }
 	var errs [5]error
-	out.Scopes, errs[0] = collect(ctx, s.engine.read(), figureScopes, []any{from, to, from, broker.FigureNames}, busy)
-	out.Providers, errs[1] = collect(ctx, s.engine.read(), figureProviders, []any{from, to, from, broker.FigureNames}, busy)
+	if byDay {
+		errs[0] = s.leasesByDay(ctx, &out, f.Now, from, to)
+	} else {
+		out.Scopes, errs[0] = collect(ctx, s.engine.read(), figureScopes, []any{from, to, from, broker.FigureNames}, busy)
+		out.Providers, errs[1] = collect(ctx, s.engine.read(), figureProviders, []any{from, to, from, broker.FigureNames}, busy)
+	}
 	out.Ends, errs[2] = collect(ctx, s.engine.read(), figureEnds, []any{from, to}, ends)
 	out.Deaths, errs[3] = s.deaths(ctx, from, to)
 	out.Decisions, errs[4] = s.decisions(ctx, from, to)

@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/sqlstore"
 	"ebb/broker/storetest"
+	"ebb/scopes"
 )
 
 // whole is a table of the store that is read from its beginning to its end.
@@ -35,7 +37,7 @@ func TestFigurePlans(t *testing.T) {
 				continue
 			}
 			by := map[string]string{"requests": "requests_created", "refused": "audit_entries_kind", "issued": "leases_issued", "ended": "leases_expires", "scopes": "leases_issued",
-				"providers": "leases_issued", "ends": "tasks_closed", "deaths": "upstream_leases_dead", "proofs": "upstream_leases_dead", "votes": "votes_voted"}[name]
+				"providers": "leases_issued", "ends": "tasks_closed", "deaths": "upstream_leases_dead", "proofs": "upstream_leases_dead", "votes": "votes_voted", "day": "leases_issued"}[name]
 			if found := whole.FindString(plan); found != "" || !strings.Contains(plan, by) {
 				t.Errorf("%s reads more than the window (%s), by %q:\n%s", name, found, by, plan)
 			}
@@ -75,6 +77,62 @@ func TestFiguresCut(t *testing.T) {
 	})
 }
 
+// TestFigureDays: a day that is over and of which all is known is summed up once a day; what
+// can still change is looked at each time.
+func TestFigureDays(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		s := open(t, empty(t))
+		const day = 24 * time.Hour
+		from := storetest.Epoch.Truncate(day)
+		task := storetest.Task()
+		task.OpenedAt, task.Deadline = from, from.Add(40*day)
+		if err := s.Append(t.Context(), broker.Record{OpenTask: &task}); err != nil {
+			t.Fatal(err)
+		}
+		issue := func(in int, scope string) broker.Lease {
+			t.Helper()
+			r := mint(task.ID)
+			at := from.Add(time.Duration(in)*day + time.Hour)
+			r.IssueLease.IssuedAt, r.IssueLease.ExpiresAt, r.IssueLease.Scopes = at, at.Add(10*time.Minute), scopes.MustParseSet(scope)
+			if err := s.Append(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			return *r.IssueLease
+		}
+		says := func(now time.Time, want ...int) broker.Figures {
+			t.Helper()
+			got, err := s.Figures(t.Context(), broker.FigureFilter{From: from, To: from.Add(5 * day), Now: now, Cell: day})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range got.Cells {
+				if c.Issued != want[i] || c.Revoked+c.Expired != want[i] {
+					t.Errorf("day %d of %v: %+v, want %d", i, now, c, want[i])
+				}
+			}
+			return got
+		}
+		for i := range 5 {
+			issue(i, "orders:eu/1:read")
+		}
+		issue(0, "orders:eu/2:read")
+		issue(2, "orders:eu/2:read")
+		issue(2, "orders:eu/2:read")
+		now := from.Add(4*day + 12*time.Hour)
+		got := says(now, 2, 1, 3, 1, 1)
+		if want := []broker.Busy{{Name: "orders:eu/1:read", N: 5}, {Name: "orders:eu/2:read", N: 3}}; !slices.Equal(got.Scopes, want) || len(got.Providers) != 1 || got.Providers[0].N != 8 {
+			t.Errorf("%v, %v", got.Scopes, got.Providers)
+		}
+		// The two newest days are not over for a day; the others are as they were found.
+		for i := range 5 {
+			issue(i, "orders:eu/1:read")
+		}
+		says(now.Add(time.Hour), 2, 1, 3, 2, 2)
+		says(now.Add(25*time.Hour), 3, 2, 4, 2, 2)
+	})
+}
+
 // BenchmarkFigures sums up 30 days in which 100,000 credentials were issued in 1,000 tasks.
 func BenchmarkFigures(b *testing.B) {
 	for _, engine := range []string{"sqlite", "postgres"} {
@@ -103,7 +161,7 @@ func BenchmarkFigures(b *testing.B) {
 			for name, length := range map[string]time.Duration{"30d": 30 * day, "24h": day} {
 				b.Run(name, func(b *testing.B) {
 					for b.Loop() {
-						got, err := s.Figures(b.Context(), broker.FigureFilter{From: now.Add(-length), To: now, Now: now, Cell: length / 30})
+						got, err := s.Figures(b.Context(), broker.FigureFilter{From: now.Add(-length).Truncate(length / 30), To: now, Now: now, Cell: length / 30})
 						if err != nil || len(got.Cells) < 30 {
 							b.Fatal(len(got.Cells), err)
 						}

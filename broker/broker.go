@@ -86,6 +86,7 @@ type Broker struct {
 	used       *lru.LRU[string, Lease]       // what Use was asked for
 	tombs      tombs
 	cuts       cutting
+	refusals   refusals    // through egress
 	down       atomic.Bool // the ledger is not complete: fail closed
 	strangers  *rate.Limiter
 	signedMu   sync.Mutex

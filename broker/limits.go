@@ -17,6 +17,9 @@ type Limits struct {
 	MaxCaps      Caps          // what a runner may ask for at most; 1,000,000, 1,000,000, 20
 	RunnerTasks  int           // tasks of one runner that are not closed; 10,000
 	OwnerPerMin  int           // token requests of all tasks of one owner per minute; 6000
+	// UsesPerMinute is how many requests of one task egress adds credentials to; 6,000.
+	UsesPerMinute int
+
 	OwnerLive    int           // live credentials of all tasks of one owner; 100,000
 	Judging      int           // costly judgements at one time, of each attestor; 16
 	JudgedPerSec int           // costly judgements a second, of each attestor; 100
@@ -61,6 +64,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.JudgedPerSec <= 0 {
 		l.JudgedPerSec = 100
+	}
+	if l.UsesPerMinute <= 0 {
+		l.UsesPerMinute = 6000
 	}
 	if l.OwnerLive <= 0 {
 		l.OwnerLive = max(100_000, l.DefaultCaps.Leases)

@@ -125,27 +125,32 @@ func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, so
 	if t.State == TaskClosed {
 		return Task{}, closedError()
 	}
-	// In force first, then on the record, whatever the caller does meanwhile: a
-	// taint that policy does not see is worse than one the record lacks.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	// What a delegate has read comes back to who delegated to it.
-	tree := append([]string{taskID}, t.Ancestors...)
-	if err := b.taintAll(ctx, tree, sources); err != nil {
-		return Task{}, err
-	}
-	var es []audit.Entry
-	for _, id := range tree {
-		es = append(es, b.taskEntry(audit.TaskTainted, who.ID, id, taint{sources}))
-	}
-	if err := b.cfg.Journal.Append(ctx, Record{Entries: es}); err != nil {
-		return Task{}, unavailable(err)
-	}
-	if err := b.taintAll(ctx, tree[1:], sources); err != nil { // once more, as in tryClose
+	if err := b.taintTree(ctx, who.ID, t, sources); err != nil {
 		return Task{}, err
 	}
 	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Taint: sources})
 	return live.Task, ledgerError(err)
+}
+
+// taintTree taints a task and those above it: what a delegate has read comes back to who
+// delegated to it.
+func (b *Broker) taintTree(ctx context.Context, actor string, t Task, sources []string) error {
+	// In force first, then on the record, whatever the caller does meanwhile: a
+	// taint that policy does not see is worse than one the record lacks.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	tree := append([]string{t.ID}, t.Ancestors...)
+	if err := b.taintAll(ctx, tree, sources); err != nil {
+		return err
+	}
+	var es []audit.Entry
+	for _, id := range tree {
+		es = append(es, b.taskEntry(audit.TaskTainted, actor, id, taint{sources}))
+	}
+	if err := b.cfg.Journal.Append(ctx, Record{Entries: es}); err != nil {
+		return unavailable(err)
+	}
+	return b.taintAll(ctx, tree, sources) // once more, as in tryClose
 }
 
 func (b *Broker) taintAll(ctx context.Context, taskIDs, sources []string) error {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"ebb/broker/provider"
 )
@@ -18,6 +19,8 @@ type Caller struct {
 type Usable struct {
 	Target   provider.Target
 	Injector provider.Injector
+
+	task Task
 }
 
 // errNoUse is why nobody may use it; the caller is told one thing for all of them.
@@ -51,8 +54,11 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	if l.State != LeaseLive || !now.Before(l.ExpiresAt) {
 		return Usable{}, noUse(errNotLive)
 	}
-	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: l.TaskID})
+	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: l.TaskID, Rates: []Rate{{Key: "uses:" + l.TaskID, Limit: b.cfg.Limits.UsesPerMinute, Per: time.Minute}}})
+	often, isRate := errors.AsType[*RateError](err)
 	switch {
+	case isRate:
+		return Usable{}, &Error{Kind: TooMany, Public: "This task sends too many requests. Wait, then try again.", Cause: often, RetryAfter: max(often.RetryAfter, time.Millisecond)}
 	case errors.Is(err, ErrNotFound):
 		return Usable{}, noUse(errNotLive)
 	case err != nil:
@@ -65,7 +71,7 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	} else if !alive {
 		return Usable{}, noUse(errNotLive)
 	}
-	return Usable{Injector: injector, Target: provider.Target{
+	return Usable{Injector: injector, task: live.Task, Target: provider.Target{
 		LeaseID: l.ID, Instance: b.instance, TaskID: l.TaskID, Scopes: l.Scopes, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, DiesAt: l.ExpiresAt, Now: now,
 	}}, nil
 }

@@ -13,6 +13,10 @@ const (
 	BoxClosed     = "box.closed"     // everything of it is cut
 	BoxStranger   = "box.stranger"   // somebody who is not of a box came to its socket; at most once a minute for each task
 
+	EgressAllowed   = "egress.allowed"   // a credential is about to be added to a request
+	EgressCompleted = "egress.completed" // how that request ended
+	EgressDenied    = "egress.denied"    // a request did not leave; a flood of one task is counted in the next entry
+
 	PolicyReloaded = "policy.reloaded" // a new policy set decides from now on
 	PolicyRejected = "policy.rejected" // a new policy set was broken; the last good one stays
 
@@ -93,6 +97,7 @@ func Kinds() []string {
 		BoxClosed, BoxOpened, BoxRegistered, BoxStranger,
 		BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
 		BrokerStarted, BrokerStopped,
+		EgressAllowed, EgressCompleted, EgressDenied,
 		LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 		LedgerLost, LedgerRefilled,
 		OrphanRevoked,

@@ -262,11 +262,15 @@ func (b *Boxes) Pause(taskID string) { b.cfg.Proxy.Pause(taskID) }
 // Doubt implements broker.Cutter.
 func (b *Boxes) Doubt() { b.cfg.Proxy.Doubt() }
 
+// endTime is how long Close waits for the ends of requests to be on the record.
+const endTime = 10 * time.Second
+
 // Close ends every box and waits for them.
 func (b *Boxes) Close() error {
 	b.mu.Lock() // none begins any more
 	b.stop(ErrBox)
 	b.mu.Unlock()
 	b.served.Wait()
+	b.cfg.Proxy.ends.wait(endTime)
 	return nil
 }

@@ -17,6 +17,7 @@
 //	placeholder.go  where in a request a placeholder may stand
 //	header.go       Clean: what of a request's headers leaves
 //	send.go         the credential is added, the answer is read
+//	record.go       what of a request is on the record, and how much may be sent
 //	pool.go         connections to upstreams, none with two credentials
 //	cuts.go         what goes on, by what it lives by
 //	ca.go           the CA of one box

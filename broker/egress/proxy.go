@@ -19,9 +19,18 @@ type Leases interface {
 	Injectable(ctx context.Context, c broker.Caller) ([]broker.Lease, error)
 }
 
+// Record keeps what goes out on the record; *broker.Broker does. Nothing goes out unless
+// UseAllowed returns nil.
+type Record interface {
+	UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable, x broker.Exchange) error
+	UseCompleted(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange)
+	UseDenied(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange)
+}
+
 // Config is what New needs.
 type Config struct {
 	Leases Leases  // required
+	Record Record  // required
 	Dialer *Dialer // required
 	// Roots verify upstreams; nil = those of this machine.
 	Roots  *x509.CertPool
@@ -32,6 +41,11 @@ type Config struct {
 	// Requests are how many of one box are under way at one time, over all connections: each
 	// holds what marks its credential in the answer. 0 = 256; those beyond wait.
 	Requests int
+	// Untrusted are hosts whose answers others can write.
+	Untrusted []string
+	// RequestBytes are what the body of one request has at most, TaskBytes those of all
+	// requests of a task; 0 = 1 GiB and 16 GiB.
+	RequestBytes, TaskBytes int64
 }
 
 // Proxy is the way out of boxes. It is safe for concurrent use.
@@ -40,6 +54,9 @@ type Proxy struct {
 	boxes cuts // boxes that are served, by their task
 	cuts  cuts // what goes on in them, by task and lease
 	pools pools
+	sent  meters
+
+	ends ends
 }
 
 // Causes of a cut.
@@ -54,8 +71,14 @@ var (
 
 // New makes a Proxy.
 func New(c Config) (*Proxy, error) {
-	if c.Leases == nil || c.Dialer == nil {
-		return nil, errors.New("egress: Leases and Dialer are required")
+	if c.Leases == nil || c.Record == nil || c.Dialer == nil {
+		return nil, errors.New("egress: Leases, Record and Dialer are required")
+	}
+	if c.RequestBytes <= 0 {
+		c.RequestBytes = 1 << 30
+	}
+	if c.TaskBytes <= 0 {
+		c.TaskBytes = 16 << 30
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -78,6 +101,7 @@ func New(c Config) (*Proxy, error) {
 func (p *Proxy) End(id string) int {
 	n := p.boxes.cut(id, ErrOver) + p.cuts.cut(id, ErrOver)
 	p.pools.drop(id)
+	p.sent.forget(id)
 	return n
 }
 

@@ -20,11 +20,15 @@ const (
 	Self         exact.Reason = "self"             // it leads to ebb, or to the machine that ebb runs on
 	Unresolved   exact.Reason = "unresolved"       // its name leads nowhere
 	Unreachable  exact.Reason = "upstream_unreachable"
-	NotTunnelled exact.Reason = "not_tunnelled" // it is not inside of CONNECT and TLS
-	Misdirected  exact.Reason = "misdirected"   // it is for another host than its tunnel
-	NoCredential exact.Reason = "no_credential" // its placeholder is none of the caller's, or over
-	BadAnswer    exact.Reason = "bad_answer"    // what came back cannot be read for secrets
-	Doubt        exact.Reason = "unavailable"   // nobody can say whether it may: later, perhaps
+	NotTunnelled exact.Reason = "not_tunnelled"      // it is not inside of CONNECT and TLS
+	Misdirected  exact.Reason = "misdirected"        // it is for another host than its tunnel
+	NoCredential exact.Reason = "no_credential"      // its placeholder is none of the caller's, or over
+	BadAnswer    exact.Reason = "bad_answer"         // what came back cannot be read for secrets
+	NotTLS       exact.Reason = "not_tls"            // what is in its tunnel is no TLS for its host
+	TooOften     exact.Reason = "rate_limited"       // its task sends too many requests
+	TooMuch      exact.Reason = "too_much"           // its body is too large, or its task has sent enough
+	NoRecord     exact.Reason = "record_unavailable" // it cannot be put on the record: later, perhaps
+	Doubt        exact.Reason = "unavailable"        // nobody can say whether it may: later, perhaps
 )
 
 // Denial is why a request does not go out. Only the Reason goes back to the sandbox;

@@ -19,6 +19,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		b.refuse(w, r, deny(NotTunnelled, nil))
 		return
 	}
+	x := b.exchange(r)
 	leaseID, err := b.read(r, tun.host)
 	if err != nil {
 		b.refuse(w, r, err)
@@ -34,7 +35,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	ctx, done := b.p.cuts.begin(ctx, b.who.TaskID, leaseID)
 	defer done()
-	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host}
+	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host, x: x}
 	defer out.over()
 	(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
@@ -45,8 +46,14 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 			pr.Out.Header.Set("Accept-Encoding", "identity")
 		},
 		Transport: out, FlushInterval: -1, ModifyResponse: out.answer,
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { b.refuse(w, r, err) },
-		ErrorLog:     b.server(ctx, nil).ErrorLog,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			out.x.Reason = string(reasonOf(err))
+			if out.x.Cut = out.ctx.Err() != nil; !out.allowed {
+				b.deny(r, leaseID, out.x)
+			}
+			b.answer(w, r, err)
+		},
+		ErrorLog: b.server(ctx, nil).ErrorLog,
 	}).ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -90,12 +97,26 @@ type refusal struct {
 var statuses = map[exact.Reason]int{
 	exact.BadHost: http.StatusBadRequest, exact.BadPort: http.StatusBadRequest, exact.AmbiguousPath: http.StatusBadRequest, exact.AmbiguousQuery: http.StatusBadRequest,
 	exact.BadMethod: http.StatusBadRequest, exact.BadHeader: http.StatusBadRequest, NoPlaceholder: http.StatusUnauthorized, NoCredential: http.StatusUnauthorized,
+	TooOften: http.StatusTooManyRequests, TooMuch: http.StatusRequestEntityTooLarge, NoRecord: http.StatusServiceUnavailable,
 	Misdirected: http.StatusMisdirectedRequest, Unreachable: http.StatusBadGateway, Unresolved: http.StatusBadGateway, BadAnswer: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
 }
 
-// refuse answers what does not leave, and closes an HTTP/1 connection: what comes behind
-// may be a part of what was refused.
+// refuse records and answers what does not leave.
 func (b *box) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	x := b.exchange(r)
+	x.Reason = string(reasonOf(err))
+	b.deny(r, "", x)
+	b.answer(w, r, err)
+}
+
+// deny puts a refusal on the record; that this fails lets nothing out.
+func (b *box) deny(r *http.Request, leaseID string, x broker.Exchange) {
+	b.p.cfg.Record.UseDenied(context.WithoutCancel(r.Context()), b.who, leaseID, x)
+}
+
+// answer says to a box that something did not leave, and closes an HTTP/1 connection:
+// what comes behind may be a part of what was refused.
+func (b *box) answer(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, ErrOver) || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // cut: nobody is told anything
 	}
@@ -126,6 +147,8 @@ func reasonOf(err error) exact.Reason {
 		return e.Reason
 	case broker.AsError(err).Kind == broker.Unavailable:
 		return Doubt
+	case broker.AsError(err).Kind == broker.TooMany:
+		return TooOften
 	case isBroker(err):
 		return NoCredential
 	}

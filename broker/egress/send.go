@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ebb/broker"
 	"ebb/broker/egress/redact"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
@@ -25,6 +26,12 @@ type sending struct {
 	leaseID string
 	host    exact.Host
 
+	x        broker.Exchange // what the record says of it
+	allowed  bool            // it is on the record as such
+	began    time.Time
+	sent     atomic.Int64
+	received atomic.Int64
+
 	expiry   *time.Timer      // cuts when the lease has had its time
 	redactor *redact.Redactor // of what was added
 	echoes   atomic.Int64     // secrets that came back
@@ -35,6 +42,7 @@ func (s *sending) over() {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
+	s.finish()
 }
 
 // authority is what Host says: without the port that https has.
@@ -66,6 +74,12 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if s.redactor, err = redactorOf(before, out); err != nil {
 		return nil, deny(Doubt, err)
+	}
+	if err := s.meter(out); err != nil {
+		return nil, err
+	}
+	if err := s.allow(use); err != nil {
+		return nil, err
 	}
 	res, err := s.b.p.pool(use.Target, s.host).RoundTrip(out)
 	return res, unquoted(err)
@@ -124,6 +138,7 @@ func redactorOf(before, after *http.Request) (*redact.Redactor, error) {
 
 // answer is what comes back, before anything of it goes to the box.
 func (s *sending) answer(r *http.Response) error {
+	s.x.Status = r.StatusCode
 	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
 		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))
 	}
@@ -181,6 +196,7 @@ type answerBody struct {
 // Read implements io.Reader.
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.s.received.Add(int64(n))
 	if err != nil {
 		b.s.clean(b.r.Trailer)
 	}

@@ -113,6 +113,11 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	if err := tlsConn.HandshakeContext(ctx); err != nil {
 		b.p.cfg.Logger.DebugContext(r.Context(), "a tunnel is no TLS for its host", "task_id", b.who.TaskID, "host", h.String(), "error", err)
 		_ = t.Close()
+		x := b.exchange(r)
+		if x.Reason = string(NotTLS); errors.As(err, new(*Denial)) {
+			x.Reason = string(Misdirected)
+		}
+		b.deny(r, "", x)
 		return
 	}
 	select {

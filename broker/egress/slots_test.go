@@ -41,7 +41,7 @@ func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipes
 func TestEndOfAFullBox(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, err := egress.New(egress.Config{Leases: struct{ egress.Leases }{}, Dialer: &egress.Dialer{}, Connections: 2})
+		p, err := egress.New(egress.Config{Leases: struct{ egress.Leases }{}, Record: struct{ egress.Record }{}, Dialer: &egress.Dialer{}, Connections: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

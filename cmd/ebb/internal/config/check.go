@@ -237,6 +237,7 @@ func (c *Config) checkCaps(src map[string]string, ps *Problems) {
 		{"limits.denials_in_row", c.Limits.DenialsInRow, 100},
 		{"limits.denials", c.Limits.Denials, 1_000_000},
 		{"limits.asks", c.Limits.Asks, 1_000_000},
+		{"limits.uses_per_minute", c.Limits.UsesPerMinute, 100_000_000}, {"egress.request_mib", c.Egress.RequestMiB, 1 << 20}, {"egress.task_mib", c.Egress.TaskMiB, 1 << 30},
 		{"limits.owner_live", c.Limits.OwnerLive, 100_000_000},
 	} {
 		if n.got < 1 || n.got > n.max {

@@ -15,6 +15,9 @@ type Egress struct {
 	Identity     string // kernel or socket
 	PrivateHosts []string
 	CAFile       string
+
+	UntrustedHosts      []string
+	RequestMiB, TaskMiB int
 }
 
 // boxSocket is how long the path of a box's socket is below its directory, in bytes.
@@ -53,6 +56,11 @@ func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 			ps.add("egress.private_hosts", src["egress.private_hosts"], err.Error(), "write a lower-case name and where it is, such as git.example.internal=10.1.2.0/24")
 		}
 	}
+	for _, host := range c.Egress.UntrustedHosts {
+		if err := exact.CheckName(host); err != nil {
+			ps.add("egress.untrusted_hosts", src["egress.untrusted_hosts"], fmt.Sprintf("%q: %s", host, err), "write lower-case names such as forum.example.com")
+		}
+	}
 	if c.Egress.Dir != "" && !FitsSocket(c.Egress.Dir) {
 		ps.add("egress.dir", src["egress.dir"], "the paths of sockets in it would be longer than they may be", fmt.Sprintf("choose a directory of at most %d bytes", maxSocketPath-boxSocket))
 	}
@@ -64,7 +72,7 @@ func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 	if c.Egress.Enabled {
 		return
 	}
-	for _, key := range []string{"egress.dir", "egress.identity", "egress.private_hosts", "egress.ca_file"} {
+	for _, key := range []string{"egress.dir", "egress.identity", "egress.private_hosts", "egress.untrusted_hosts", "egress.request_mib", "egress.task_mib", "egress.ca_file"} {
 		if src[key] != "" {
 			ps.add(key, src[key], "it has no effect: egress.enabled is false", "remove one of the two")
 		}

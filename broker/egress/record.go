@@ -1,0 +1,162 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/exact"
+)
+
+// exchange is what the record says of a request: as much of it as everybody reads alike.
+func (b *box) exchange(r *http.Request) broker.Exchange {
+	x := broker.Exchange{Tool: b.who.Tool}
+	if exact.Method(r.Method) == nil || r.Method == http.MethodConnect {
+		x.Method = r.Method
+	}
+	if tun, is := r.Context().Value(tunnelKey{}).(*tunnel); is {
+		x.Host = tun.host.String()
+		if path := r.URL.EscapedPath(); !strings.ContainsFunc(path, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			x.Path = path[:min(len(path), broker.MaxExchangePath)]
+		}
+	} else if h, err := exact.ParseHost(r.RequestURI, 0); err == nil && r.Method == http.MethodConnect {
+		x.Host = h.String()
+	}
+	return x
+}
+
+// allow puts a request on the record as one that may leave. Afterwards finish is owed.
+func (s *sending) allow(use broker.Usable) error {
+	p := s.b.p
+	if !p.ends.owe() {
+		return deny(NoRecord, errors.New("too many requests have no end on the record yet"))
+	}
+	s.x.Untrusted = slices.Contains(p.cfg.Untrusted, s.host.Name)
+	if err := p.cfg.Record.UseAllowed(s.ctx, s.b.who, use, s.x); err != nil {
+		p.ends.paid()
+		return deny(NoRecord, err)
+	}
+	s.allowed, s.began = true, time.Now()
+	return nil
+}
+
+// finish puts the end of a request on the record. Who sent it does not wait for that.
+func (s *sending) finish() {
+	if !s.allowed {
+		return
+	}
+	p, x := s.b.p, s.x
+	x.Cut, x.Sent, x.Received, x.Redacted, x.Millis = s.ctx.Err() != nil, s.sent.Load(), s.received.Load(), s.echoes.Load(), time.Since(s.began).Milliseconds()
+	ctx := context.WithoutCancel(s.ctx)
+	go func() {
+		defer p.ends.paid()
+		p.cfg.Record.UseCompleted(ctx, s.b.who, s.leaseID, x)
+	}()
+}
+
+// ends count the requests that are on the record as allowed, and not as over.
+type ends struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed at none; nil = nobody waits
+}
+
+// maxEnds bounds them in this process. Beyond, nothing goes out.
+const maxEnds = 4096
+
+func (e *ends) owe() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.n >= maxEnds {
+		return false
+	}
+	e.n++
+	return true
+}
+
+func (e *ends) paid() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.n--; e.n == 0 && e.none != nil {
+		close(e.none)
+		e.none = nil
+	}
+}
+
+// wait waits until there are none, or until it has waited long enough.
+func (e *ends) wait(patience time.Duration) {
+	e.mu.Lock()
+	if e.n == 0 {
+		e.mu.Unlock()
+		return
+	}
+	if e.none == nil {
+		e.none = make(chan struct{})
+	}
+	none := e.none
+	e.mu.Unlock()
+	select {
+	case <-none:
+	case <-time.After(patience):
+	}
+}
+
+// meters are what tasks have sent.
+type meters struct {
+	mu sync.Mutex
+	of map[string]*atomic.Int64
+}
+
+func (m *meters) get(taskID string) *atomic.Int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[string]*atomic.Int64{}
+	}
+	if m.of[taskID] == nil {
+		m.of[taskID] = new(atomic.Int64)
+	}
+	return m.of[taskID]
+}
+
+func (m *meters) forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, id)
+}
+
+// metered is the body of a request on its way out. What is too much is not sent.
+type metered struct {
+	io.ReadCloser
+	s    *sending
+	task *atomic.Int64
+}
+
+// meter bounds the body of a request before any of it is read.
+func (s *sending) meter(r *http.Request) error {
+	cfg, task := s.b.p.cfg, s.b.p.sent.get(s.b.who.TaskID)
+	if r.ContentLength > cfg.RequestBytes || task.Load()+max(r.ContentLength, 0) > cfg.TaskBytes {
+		return deny(TooMuch, nil)
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &metered{ReadCloser: r.Body, s: s, task: task}
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	request, task := m.s.sent.Add(int64(n)), m.task.Add(int64(n))
+	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {
+		return 0, deny(TooMuch, nil)
+	}
+	return n, err
+}

@@ -12,6 +12,7 @@
 //	                (peer_linux.go, peer_other.go)
 //	proxy.go        Proxy: Serve takes the connections of one box, End cuts
 //	serve.go        tunnels: CONNECT, TLS, the servers on both sides of it
+//	base.go         requests to a base URL, for tools that take no proxy
 //	origin.go       what a box is told of itself
 //	request.go      one request: what leaves, and what a refusal says
 //	placeholder.go  where in a request a placeholder may stand

@@ -46,6 +46,9 @@ func Clean(h http.Header) error {
 	}
 	for name := range h {
 		folded := exact.Fold(name)
+		if name == "Te" && slices.Equal(h[name], []string{"trailers"}) {
+			continue // gRPC does not go without it, and it asks for what is read like headers
+		}
 		if strings.Contains(name, "_") || slices.Contains(hops, folded) || strings.HasPrefix(folded, "x-forwarded-") || strings.HasPrefix(folded, "proxy-") ||
 			exact.Overrides(name) || carriesCredential(name) {
 			delete(h, name)

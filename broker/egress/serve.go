@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,11 +61,15 @@ func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
 	}
 }
 
-// connect answers CONNECT (RFC 9110 section 9.3.6), and says what the box is. Nothing else
-// goes out: what is not in a tunnel would be in the clear behind ebb.
+// connect answers CONNECT (RFC 9110 section 9.3.6) and requests to a base URL, and says what
+// the box is. Nothing else goes out: it would be in the clear behind ebb.
 func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.RequestURI == boxPath {
 		b.tell(w, r)
+		return
+	}
+	if strings.HasPrefix(r.RequestURI, toPath) {
+		b.to(w, r)
 		return
 	}
 	if r.Method != http.MethodConnect {
@@ -127,7 +132,7 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tunnel is a connection behind CONNECT.
+// tunnel is a connection behind CONNECT; of a request to a base URL, the host alone.
 type tunnel struct {
 	net.Conn
 	host  exact.Host

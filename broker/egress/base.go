@@ -1,0 +1,33 @@
+package egress
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ebb/broker/exact"
+)
+
+// toPath begins the base URLs of hosts: a tool that takes a URL for its API, and no proxy
+// or CA, is given http://<where the socket is reached>/to/<host>[:port].
+const toPath = "/to/"
+
+// to sends a request to the host that its path begins with, by https and under the rules
+// of a tunnel to that host. What Host says is where the socket is reached, and nothing else.
+func (b *box) to(w http.ResponseWriter, r *http.Request) {
+	name, path, below := strings.Cut(strings.TrimPrefix(r.RequestURI, toPath), "/")
+	h, err := exact.ParseHost(name, 443)
+	if err != nil {
+		b.refuse(w, r, err)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), tunnelKey{}, &tunnel{host: h}))
+	u, err := url.ParseRequestURI("/" + path)
+	if err != nil || !below || r.URL.Host != "" {
+		b.refuse(w, r, deny(exact.AmbiguousPath, nil))
+		return
+	}
+	r.RequestURI, r.URL, r.Host = "/"+path, u, h.String()
+	b.request(w, r)
+}

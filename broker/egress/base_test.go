@@ -1,0 +1,75 @@
+package egress_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A tool that takes a base URL and no proxy gets out under the same rules: the host is
+// read exactly, and what goes there is what its credential is for.
+func TestBaseURL(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	get := func(target string, more ...string) string {
+		return raw(t, x, "GET "+target+" HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nConnection: close\r\nAuthorization: Bearer "+p+"\r\n"+strings.Join(more, "")+"\r\n")
+	}
+	if out := get("/to/" + b.host + "/v1/x?a=%20b&c"); !strings.HasPrefix(out, "HTTP/1.1 200") {
+		t.Errorf("%q", out)
+	}
+	got := b.arrived()
+	if len(got) != 1 || got[0].RequestURI != "/v1/x?a=%20b&c" || got[0].Host != b.host || got[0].Header.Get("Authorization") != "Bearer "+canary {
+		t.Errorf("arrived: %+v", got)
+	}
+	for name, c := range map[string]struct{ target, reason string }{
+		"24 absolute":         {"http://api.example.com/to/" + b.host + "/v1/x", "not_tunnelled"},
+		"24 https absolute":   {"https://" + b.host + "/v1/x", "not_tunnelled"},
+		"1 an address":        {"/to/1.2.3.4/v1/x", "ip_literal"},
+		"3 decimal":           {"/to/2852039166/v1/x", "bad_host"},
+		"16 an escaped dot":   {"/to/api%2eexample.com/v1/x", "bad_host"},
+		"16 a login":          {"/to/a@" + b.host + "/v1/x", "bad_host"},
+		"17 port 0":           {"/to/api.example.com:0/v1/x", "bad_port"},
+		"no host":             {"/to//v1/x", "bad_host"},
+		"no path":             {"/to/" + b.host, "ambiguous_path"},
+		"55 up to another":    {"/to/" + b.host + "/../www.example.com/v1/x", "ambiguous_path"},
+		"60 two slashes":      {"/to/" + b.host + "//v1/x", "ambiguous_path"},
+		"another host's path": {"/to/" + strings.Replace(b.host, "api.", "www.", 1) + "/v1/x", "not_allowed"},
+		"a path of no scope":  {"/to/" + b.host + "/v2/x", "not_allowed"},
+	} {
+		if out := get(c.target); !strings.HasPrefix(out, "HTTP/1.1 4") || !strings.Contains(out, c.reason) {
+			t.Errorf("%s: %q, want %s", name, out, c.reason)
+		}
+	}
+	if out := get("/to/"+b.host+"/v1/x", "Connection: Upgrade\r\nUpgrade: websocket\r\n"); !strings.HasPrefix(out, "HTTP/1.1 400") {
+		t.Errorf("97 an upgrade: %q", out)
+	}
+	if n := len(b.arrived()); n != 1 {
+		t.Errorf("%d requests arrived", n)
+	}
+}
+
+// gRPC asks for trailers and gets them, announced or not, read like headers.
+func TestTrailersOfGRPC(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Te") != "trailers" || r.ProtoMajor != 2 {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		_, _ = io.WriteString(w, "message")
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+		w.Header().Set(http.TrailerPrefix+"Grpc-Message", "for "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+	})
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:write")
+	res, body := send(t, x.client(t, true), "POST", "https://"+b.host+"/v1/charges", "frame", "Authorization", "Bearer "+p, "Te", "trailers", "Content-Type", "application/grpc")
+	if res.StatusCode != 200 || body != "message" || res.Trailer.Get("Grpc-Status") != "0" || res.Trailer.Get("Grpc-Message") != "for [redacted]" {
+		t.Errorf("%s %q %v", res.Status, body, res.Trailer)
+	}
+	if res, _ := send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges", "frame", "Authorization", "Bearer "+p, "Te", "trailers, deflate"); res.StatusCode != http.StatusTeapot {
+		t.Errorf("more than trailers was asked for: %s", res.Status)
+	}
+}

@@ -9,6 +9,8 @@ import path from 'node:path';
 const sha = (b) => crypto.createHash('sha256').update(b).digest();
 const unb64 = (s) => Buffer.from(s, 'base64url');
 
+let keys = 0;
+
 // person is somebody's browser with an authenticator of its own, in which they have a passkey.
 export async function person(house, who) {
   const c = await house.context();
@@ -25,14 +27,15 @@ export async function person(house, who) {
   };
   await signIn();
   await p.goto(house.url + '/settings');
-  await p.getByLabel('Name of a new one').fill(`Key of ${who}`);
+  const name = `Key ${++keys} of ${who}`; // a person may have one already
+  await p.getByLabel('Name of a new one').fill(name);
   await p.getByRole('button', { name: 'Add a passkey' }).click();
-  await p.getByText(`Key of ${who}`).waitFor();
+  await p.getByText(name).waitFor();
   const made = async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials;
   const [key] = await made();
   assert(key.isResidentCredential && key.rpId === new URL(house.url).hostname, JSON.stringify({ ...key, privateKey: '' }));
   assert.deepEqual(Buffer.from(key.userHandle, 'base64'), sha(who), 'the user handle names nobody');
-  return { c, p, cdp, authenticatorId, made, signIn, id: Buffer.from(key.credentialId, 'base64').toString('hex') };
+  return { c, p, cdp, name, authenticatorId, made, signIn, id: Buffer.from(key.credentialId, 'base64').toString('hex') };
 }
 
 // form fills and sends the form of this choice as it is, without the script of the page.
@@ -179,7 +182,7 @@ export async function passkeys(house) {
   const late = await sign(p, 'narrow');
   await p.goto(house.url + '/settings');
   await p.getByRole('button', { name: 'Remove' }).click();
-  await p.getByText('Key of mia').waitFor({ state: 'detached' });
+  await p.getByText(mia.name).waitFor({ state: 'detached' });
   await at(second);
   assert.equal(await form(p, 'narrow', late), 403, 'a removed passkey');
   assert.equal((await at(second)).status(), 200);

@@ -70,7 +70,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 		}
 	}
 	out := Token{
-		Token: cred.Token, Type: cred.Type, ExpiresIn: Seconds(lease.ExpiresAt.Unix() - lease.IssuedAt.Unix()), Scopes: lease.Scopes,
+		Token: cred.Token, Type: cred.Type, Format: cred.Format, ExpiresIn: Seconds(lease.ExpiresAt.Unix() - lease.IssuedAt.Unix()), Scopes: lease.Scopes,
 		LeaseID: lease.ID, RequestID: d.requestID,
 	}
 	if w.details {

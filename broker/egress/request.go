@@ -133,6 +133,10 @@ func (b *box) answer(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Connection", "close")
+	if status == http.StatusUnauthorized {
+		// RFC 9110 section 15.5.2; without it git does not send what its helper gave it.
+		h.Set("WWW-Authenticate", `Basic realm="ebb"`)
+	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(refusal{Error: "egress_denied", Reason: reason})
 }

@@ -8,8 +8,8 @@
 //	serve.go log.go loglines.go logdraw.go tracing.go   ebb serve
 //	embed.go                          an ebb inside of another command
 //
-// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, delegate.go,
-// hold.go, attest.go (and attest_challenge.go), console.go, notify.go, run.go (and run_box.go, run_end.go, shim.go), requests.go (and requests_risk.go), breakglass.go, leases.go, providers.go,
+// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, credential.go, delegate.go,
+// hold.go, attest.go (and attest_challenge.go), console.go, notify.go, run.go (and run_box.go, run_out.go, run_embed.go, run_end.go, shim.go), requests.go (and requests_risk.go), breakglass.go, leases.go, providers.go,
 // secrets.go, audit.go (and audit_verify.go), policy.go (and policy_try.go, policy_compare.go), keys.go, config.go,
 // migrate.go, doctor.go (and doctor_local.go, doctor_remote.go, doctor_console.go), bench.go (and bench_server.go),
 // demo.go (and demo_console.go), version.go.

@@ -31,6 +31,8 @@ var exits = map[string][]string{
 		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it
 		"cmd/ebb/console.go", "cmd/ebb/demo_console.go", // that link, printed for the person who asked for it
 		"cmd/ebb/token.go",                 // a token, printed for the tool that asked for it
+		"cmd/ebb/run_out.go",               // a placeholder, into the environment of a box
+		"cmd/ebb/credential.go",            // a token, printed for the tool that asked for it
 		"cmd/ebb/internal/ask/",            // a token, from the runner into the box that asked for it
 		"cmd/ebb/delegate.go",              // a ticket, printed for the sandbox that delegated
 		"cmd/ebb/internal/demo/acts.go",    // the tour hands its ticket to its sandbox

@@ -11,10 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
 	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/pty"
-	"ebb/web/client"
 )
 
 // runFlags are the flags of `ebb run` beside those of its task.
@@ -24,6 +22,8 @@ type runFlags struct {
 	tool, work string
 	user       string
 	read, env  []string
+
+	credentials, git []string
 }
 
 func newRun(c *cli) *cobra.Command {
@@ -35,7 +35,9 @@ credential of it is dead then, and so is everything that CMD has started.
 
 The box is made by bubblewrap. In it are the machine's programs to read, the work
 directory as /work, an empty home, and no network: 'ebb token --scope ...' asks for a
-credential there, over a socket of this process, which keeps the sandbox's key. Where
+credential there, over a socket of this process, which keeps the sandbox's key, and
+--credential puts a placeholder for one into a variable. The only way out is ebb's egress
+proxy, which puts credentials where their placeholders are. Where
 no box can be made CMD does not run; --box none runs it as a plain child process, which
 finds EBB_URL, EBB_TASK_ID, EBB_CLIENT_ID and EBB_KEY_FILE in its environment.
 
@@ -51,6 +53,8 @@ ends the task.`,
 	f.StringVar(&flags.work, "work", ".", "`directory` that the box may write to, as /work")
 	f.StringArrayVar(&flags.read, "read", nil, "`path` that the box may read, at the same path, repeatable")
 	f.StringArrayVar(&flags.env, "env", nil, "variable of the box, `NAME=VALUE`, or NAME to pass yours on, repeatable")
+	f.StringArrayVar(&flags.credentials, "credential", nil, "variable of the box that holds a placeholder, `NAME=SCOPE`, repeatable")
+	f.StringArrayVar(&flags.git, "git", nil, "host that git in the box may ask a credential for, `HOST=SCOPE`, repeatable")
 	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		if flags.task.heartbeat < 2*time.Second {
@@ -74,6 +78,11 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
+	end, err := c.ownEbb(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	o, err := c.operator(operatorKey)
 	if err != nil {
 		return err
@@ -93,14 +102,18 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	// What serves the box does so until the box is over, not until somebody presses a key.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	if err := c.furnish(serving, in, *ticket); err != nil {
+	// A person may take longer to decide than ebb waits for a sign of life.
+	over := make(chan struct{})
+	go c.beat(serving, o, task, over)
+	if err := c.furnish(ctx, serving, o, task, in, *ticket); err != nil {
 		return err
 	}
-	return c.watch(ctx, o, task, in)
+	return c.watch(in, over)
 }
 
-// watch runs the command to its end: signals go to it, heartbeats to ebb.
-func (c *cli) watch(ctx context.Context, o *client.Operator, task broker.Task, in *boxed) error {
+// watch runs the command to its end: signals go to it, and when the task is over it is told
+// to end, because nothing that it could still do would count.
+func (c *cli) watch(in *boxed, over <-chan struct{}) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
 	defer signal.Stop(signals)
@@ -127,13 +140,13 @@ func (c *cli) watch(ctx context.Context, o *client.Operator, task broker.Task, i
 		code, err := running.Wait()
 		ended <- end{code, err}
 	}()
-	beats, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	go c.beat(beats, o, task, running)
 	for {
 		select {
 		case s := <-signals:
 			in.pass(running, s)
+		case <-over:
+			over = nil
+			_ = running.Signal(syscall.SIGTERM)
 		case e := <-ended:
 			closeTerminal()
 			c.status = exit(e.code)

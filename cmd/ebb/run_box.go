@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/user"
@@ -22,7 +20,6 @@ import (
 	"ebb/cmd/ebb/internal/box/bwrap"
 	"ebb/cmd/ebb/internal/box/none"
 	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/out"
 	"ebb/cmd/ebb/internal/pty"
 	"ebb/web/client"
 )
@@ -33,8 +30,10 @@ type boxed struct {
 	plain bool // in no box
 	spec  box.Spec
 	tool  string
-	dir   string    // of this run, for sockets and keys
-	pair  *pty.Pair // nil = the streams are passed on as they are
+	// Placeholders in variables, and hosts that git asks for.
+	credentials, git []given
+	dir              string    // of this run, for sockets and keys
+	pair             *pty.Pair // nil = the streams are passed on as they are
 }
 
 // boxOf is what the flags ask for. Nothing has happened yet when it says no.
@@ -61,14 +60,20 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	if in.spec.Env, err = c.boxEnv(flags.env); err != nil {
 		return nil, err
 	}
+	if in.credentials, err = parseGiven("credential", flags.credentials); err != nil {
+		return nil, err
+	}
+	if in.git, err = parseGiven("git", flags.git); err != nil {
+		return nil, err
+	}
 	in.spec.User, err = ownerOf(flags.user, in.spec.Work)
 	return in, err
 }
 
 // noneOf refuses flags that only a box could keep.
 func (c *cli) noneOf(flags *runFlags) error {
-	if len(flags.read)+len(flags.env) > 0 || flags.user != "" {
-		return usage("--read, --env and --user are for a box", "leave them out with --box none: CMD sees what you see")
+	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git) > 0 || flags.user != "" {
+		return usage("--read, --env, --credential, --git and --user are for a box", "leave them out with --box none: CMD sees what you see")
 	}
 	return nil
 }
@@ -136,8 +141,8 @@ func parseOwner(flag string) (*box.Owner, error) {
 }
 
 // furnish enrols the sandbox and makes what the command needs to ask for credentials. In a
-// box that is a socket: the key stays in this process.
-func (c *cli) furnish(ctx context.Context, in *boxed, ticket broker.Ticket) error {
+// box that is a socket, which serves until serving is done: the key stays in this process.
+func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task broker.Task, in *boxed, ticket broker.Ticket) error {
 	id, s, err := c.enrolled(ctx, ticket)
 	if err != nil {
 		return err
@@ -152,15 +157,20 @@ func (c *cli) furnish(ctx context.Context, in *boxed, ticket broker.Ticket) erro
 	}
 	in.spec.Sockets = map[string]string{"ask": dir}
 	in.spec.Env = append(in.spec.Env, "EBB_TASK_ID="+id.TaskID, "EBB_ASK="+box.Dir+"/ask/socket")
+	in.spec.Env = append(in.spec.Env, gitConfig(in.git)...)
+	if err := c.wayOut(ctx, o, task, in); err != nil {
+		return err
+	}
+	if err := c.give(ctx, s, in); err != nil {
+		return err
+	}
 	go func() {
-		_ = ask.Serve(ctx, l, ask.Config{
+		_ = ask.Serve(serving, l, ask.Config{
 			Sandbox: s, Tool: in.tool,
 			Prove: func(method, url, token string) (string, error) {
 				return dpop.NewProof(id.Key, method, url, token, "", time.Now())
 			},
-			Asked: func(r client.TokenRequest) {
-				c.sayf("ebb: a person has to decide about %s: `ebb requests list`\n", out.Line(r.Scope.String()))
-			},
+			Asked: func(r client.TokenRequest) { c.sayAsked(r.Scope) },
 		})
 	}()
 	return nil
@@ -244,13 +254,11 @@ func file(stream any) *os.File {
 	return f
 }
 
-var errNoAsk = errors.New("this is no box of ebb run")
-
 // asker is the runner's socket, where this process is in a box.
 func (c *cli) asker() (*ask.Client, error) {
 	socket := c.env("EBB_ASK")
 	if socket == "" {
-		return nil, fmt.Errorf("%w: EBB_ASK is not set", errNoAsk)
+		return nil, usage("this is no box of ebb run: EBB_ASK is not set", "start it with `ebb run`")
 	}
 	return ask.NewClient(socket), nil
 }

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"time"
 
 	"ebb/broker"
-	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/out"
 	"ebb/web/client"
 )
@@ -16,9 +14,8 @@ import (
 // missing heartbeat ends it.
 const endPatience = 30 * time.Second
 
-// beat says that the runner is alive. When ebb says that the task is over, the
-// command is told to end: nothing it could still do would count.
-func (c *cli) beat(ctx context.Context, o *client.Operator, task broker.Task, running box.Running) {
+// beat says that the runner is alive, until ctx is done or ebb says that the task is over.
+func (c *cli) beat(ctx context.Context, o *client.Operator, task broker.Task, over chan<- struct{}) {
 	t := time.NewTicker(task.Heartbeat.Duration() / 3)
 	defer t.Stop()
 	for {
@@ -31,7 +28,7 @@ func (c *cli) beat(ctx context.Context, o *client.Operator, task broker.Task, ru
 		switch {
 		case err == nil && now.State == broker.TaskClosed, client.IsKind(err, broker.Conflict), client.IsKind(err, broker.NotFound):
 			c.sayf("ebb: the task was ended; CMD is told to stop\n")
-			_ = running.Signal(syscall.SIGTERM)
+			close(over)
 			return
 		case err != nil && ctx.Err() == nil:
 			c.sayf("ebb: a heartbeat did not arrive: %s\n", explain(err))

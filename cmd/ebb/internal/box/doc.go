@@ -2,6 +2,7 @@
 // sandbox of `ebb run`. Sub-folders are its kinds.
 //
 //	box.go      Spec, Kind, Running: what runs, what makes a box, one that runs
+//	bootstrap.go how tools find the way out of a box
 //	layout.go   where things are in a box
 //	status.go   what the first process of a box says to who made it
 //

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ebb/broker"
+	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/out"
+	"ebb/scopes"
+	"ebb/web/client"
+)
+
+// placeholderFormat is the issued_token_type of what only the egress proxy can use.
+const placeholderFormat = "urn:ebb:token-type:placeholder"
+
+// given is a credential that a box finds where it starts.
+type given struct {
+	name  string // of a variable, or a host of git
+	scope scopes.Set
+}
+
+// parseGiven reads NAME=SCOPE.
+func parseGiven(flag string, lines []string) ([]given, error) {
+	var all []given
+	for _, line := range lines {
+		name, text, two := strings.Cut(line, "=")
+		set, err := scopes.ParseSet(text)
+		if !two || err != nil || set.Empty() || name == "" || strings.ContainsAny(name, " \t\r\n'\"\\") {
+			return nil, usage("--"+flag+" "+strconv.Quote(line)+" is not NAME=SCOPE", "write it like --"+flag+" NAME=provider:resource:action")
+		}
+		all = append(all, given{name, set})
+	}
+	return all, nil
+}
+
+// wayOut opens the way out of the box at ebb. Where there is none the command runs without:
+// it has no network then.
+func (c *cli) wayOut(ctx context.Context, o *client.Operator, task broker.Task, in *boxed) error {
+	b, err := o.OpenBox(ctx, task.ID, in.tool)
+	switch {
+	case client.IsKind(err, broker.Conflict), client.IsKind(err, broker.NotFound):
+		c.sayf("ebb: the box has no way out: %s\n", explain(err))
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err := os.Stat(b.Socket); err != nil {
+		c.sayf("ebb: the box has no way out: its socket is not on this machine, where ebb would have to be\n")
+		return nil
+	}
+	in.spec.Sockets["out"] = filepath.Dir(b.Socket)
+	in.spec.Ports = map[int]string{box.ProxyPort: box.Dir + "/out/" + filepath.Base(b.Socket)}
+	in.spec.Files = map[string][]byte{box.Bundle: []byte(b.CA)}
+	in.spec.Env = append(in.spec.Env, box.Bootstrap()...)
+	in.spec.Ready = func(id box.Identity) error {
+		// Nothing of the command runs until ebb knows which connections are the box's.
+		if _, err := o.RegisterBox(ctx, b, id.NetNS); err != nil {
+			return fmt.Errorf("the box could not be made known to ebb: %w", err)
+		}
+		return nil
+	}
+	return nil
+}
+
+// give asks for what the box finds in its environment, which is a placeholder or nothing: a
+// credential that works by itself goes into no environment.
+func (c *cli) give(ctx context.Context, s *client.Sandbox, in *boxed) error {
+	for _, g := range in.credentials {
+		cred, err := s.Token(ctx, client.TokenRequest{Scope: g.scope, Tool: in.tool, Reason: "ebb run --credential " + g.name, Wait: true, Pending: func(client.Pending) { c.sayAsked(g.scope) }})
+		if err != nil {
+			return err
+		}
+		if cred.Format != placeholderFormat {
+			return usage("what "+g.scope.String()+" is given is no placeholder", "let policy say @deliver(\"egress\") for it, or have CMD ask with `ebb token`")
+		}
+		in.spec.Env = append(in.spec.Env, g.name+"="+cred.Token.Reveal())
+	}
+	return nil
+}
+
+func (c *cli) sayAsked(s scopes.Set) {
+	c.sayf("ebb: a person has to decide about %s: `ebb requests list`\n", out.Line(s.String()))
+}
+
+// gitConfig has git in the box ask for a credential where a host wants one, and use https
+// where a remote says ssh.
+func gitConfig(hosts []given) []string {
+	var keys []string
+	for _, h := range hosts {
+		keys = append(keys,
+			"credential.https://"+h.name+".helper", "!"+box.Self+" credential git --scope '"+h.scope.String()+"'",
+			"url.https://"+h.name+"/.insteadOf", "git@"+h.name+":",
+			"url.https://"+h.name+"/.insteadOf", "ssh://git@"+h.name+"/")
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	env := []string{"GIT_CONFIG_COUNT=" + strconv.Itoa(len(keys)/2)}
+	for i := 0; i < len(keys); i += 2 {
+		n := strconv.Itoa(i / 2)
+		env = append(env, "GIT_CONFIG_KEY_"+n+"="+keys[i], "GIT_CONFIG_VALUE_"+n+"="+keys[i+1])
+	}
+	return env
+}

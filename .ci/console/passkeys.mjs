@@ -27,10 +27,10 @@ export async function person(house, who) {
   };
   await signIn();
   await p.goto(house.url + '/settings');
-  const name = `Key ${++keys} of ${who}`; // a person may have one already
+  const name = `Key ${++keys} of ${who}`; // who may have one already
   await p.getByLabel('Name of a new one').fill(name);
   await p.getByRole('button', { name: 'Add a passkey' }).click();
-  await p.getByText(name).waitFor();
+  await p.getByText(name, { exact: true }).waitFor();
   const made = async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials;
   const [key] = await made();
   assert(key.isResidentCredential && key.rpId === new URL(house.url).hostname, JSON.stringify({ ...key, privateKey: '' }));
@@ -182,7 +182,7 @@ export async function passkeys(house) {
   const late = await sign(p, 'narrow');
   await p.goto(house.url + '/settings');
   await p.getByRole('button', { name: 'Remove' }).click();
-  await p.getByText(mia.name).waitFor({ state: 'detached' });
+  await p.getByText(mia.name, { exact: true }).waitFor({ state: 'detached' });
   await at(second);
   assert.equal(await form(p, 'narrow', late), 403, 'a removed passkey');
   assert.equal((await at(second)).status(), 200);

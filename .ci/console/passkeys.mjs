@@ -55,9 +55,14 @@ async function form(p, choice, fields) {
   return status;
 }
 
-// sign has the authenticator sign what the form of this choice asks for.
+// sign has the authenticator sign what the form of this choice asks for, with what is typed
+// into it.
 const sign = (p, choice) => p.evaluate(async (choice) => {
-  const r = await fetch(document.querySelector(`input[name=choice][value=${choice}]`).form.dataset.passkey);
+  const form = document.querySelector(`input[name=choice][value=${choice}]`).form;
+  const at = new URL(form.dataset.passkey, location.href);
+  const typed = new FormData(form);
+  for (const name of ['part', 'scope', 'minutes']) if (typed.get(name)) at.searchParams.set(name, typed.get(name));
+  const r = await fetch(at);
   const { options, state } = await r.json();
   const made = await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options) });
   return { assertion: JSON.stringify(made), state };
@@ -162,6 +167,8 @@ export async function passkeys(house) {
   await at(second);
   const narrow = await sign(p, 'narrow');
   assert.equal(await form(p, 'approve', narrow), 403, 'signed for narrow, sent as approve');
+  await at(second);
+  assert.equal(await form(p, 'narrow', { ...narrow, minutes: '1' }), 403, 'other minutes than were signed');
   await at(second);
   assert.equal(await form(p, 'narrow', { assertion: sent.assertion, state: sent.state }), 403, 'signed for another request');
   // Somebody else with a passkey of their own.

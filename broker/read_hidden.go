@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
+	"slices"
 
 	"ebb/broker/audit"
 )
@@ -39,7 +41,17 @@ func (b *Broker) hiddenFrom(ctx context.Context, who Principal) (hidden, error) 
 	}
 }
 
-func (h hidden) has(e audit.Entry) bool { return e.Kind == audit.RequestVoted && h[e.RequestID] }
+// has reports whether e is an answer to one of them, also when it was given together with
+// one: the entry names them all.
+func (h hidden) has(e audit.Entry) bool {
+	if len(h) == 0 || e.Kind != audit.RequestVoted {
+		return false
+	}
+	var data struct {
+		Together []string `json:"together"`
+	}
+	return h[e.RequestID] || json.Unmarshal(e.Data, &data) != nil || slices.ContainsFunc(data.Together, func(id string) bool { return h[id] })
+}
 
 // shownTo leaves out of entries what is hidden from who. It looks what that is once the
 // entries are being read, which is one view of the record: no answer in it is missed.

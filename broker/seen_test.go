@@ -280,3 +280,42 @@ func votesSeen(t *testing.T, x *brokertest.Env, who broker.Principal, r broker.R
 	}
 	return n
 }
+
+// TestFirstAnswerIsHiddenTogether: one answer to several stays hidden as long as one of them
+// waits for who reads, because what is kept with each of the others names it.
+func TestFirstAnswerIsHiddenTogether(t *testing.T) {
+	t.Parallel()
+	x := brokertest.New(t, brokertest.Config{Policies: map[string][]byte{"p.cedar": []byte(`@id("two") @ask("approvers") @quorum("2") permit (principal, action, resource);`)}})
+	s := x.Open(t, brokertest.Spec())
+	waits(t, x, s, "orders:eu/1:read")
+	if _, err := s.AskDeferred(t, "orders:eu/2:read"); kind(err) != broker.Pending {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	rs, err := x.Broker.Requests(ctx, x.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID})
+	if err != nil || len(rs) != 2 {
+		t.Fatal(len(rs), err)
+	}
+	if _, err := x.Broker.ApproveTogether(ctx, x.Principals[brokertest.Approver], []broker.Shown{{ID: rs[0].ID, Digest: rs[0].Digest}, {ID: rs[1].ID, Digest: rs[1].Digest}}, broker.Verdict{}); err != nil {
+		t.Fatal(err)
+	}
+	both := broker.Principal{ID: "zoe", Roles: []broker.Role{broker.RoleApprover, broker.RoleAuditor}, Groups: []string{"approvers"}}
+	for i, want := range []int{0, 2} { // of Approver's answers on the record, after each of zoe's
+		if _, err := x.Broker.Decide(ctx, both, rs[i].ID, broker.Verdict{Approve: true, Digest: rs[i].Digest}); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := x.Broker.Entries(ctx, both, broker.EntryFilter{Kind: audit.RequestVoted, Actor: brokertest.Approver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for e, err := range entries {
+			if n++; err != nil || !strings.Contains(string(e.Data), rs[1].ID) {
+				t.Errorf("%s: %v", e.Data, err)
+			}
+		}
+		if n != want {
+			t.Errorf("after %d answers %d are on the record, want %d", i+1, n, want)
+		}
+	}
+}

@@ -218,6 +218,28 @@ func TestPeople(t *testing.T) {
 	}
 }
 
+// TestBreakGlassIsTold: at once, to places and people, however much it is, and whatever
+// anybody wishes.
+func TestBreakGlassIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, notifier.Route{Channels: []string{"ops", "mail"}})
+	never := people.Wishes{High: people.Never, Medium: people.Never, Low: people.Never}
+	quiet := people.DefaultWishes()
+	quiet.QuietFrom, quiet.QuietTo = 13*60, 20*60
+	digest := people.DefaultWishes()
+	digest.High = people.InDigest
+	for person, w := range map[string]people.Wishes{"ann": never, "bob": quiet, "eve": digest} {
+		r.knows(person, w, nil)
+	}
+	n := r.config.Most + 2
+	for range n {
+		r.record(audit.Entry{Kind: audit.BreakGlassUsed, Actor: "gil"})
+	}
+	r.look()
+	count(t, r.ops.take(), n)
+	count(t, r.mails.take(), 3*n)
+}
+
 // A task that the broker pauses by itself is its owner's news, and nobody else's.
 func TestPaused(t *testing.T) {
 	t.Parallel()

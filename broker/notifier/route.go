@@ -145,7 +145,7 @@ func (n *Notifier) paused(ctx context.Context, e audit.Entry, known everybody) (
 	if err != nil || len(ts) != 1 {
 		return nil, err
 	}
-	return n.told(pausedOf(ts[0], e), concerned{owner: ts[0].Owner}, known, false), nil
+	return n.told(pausedOf(ts[0], e), concerned{owner: ts[0].Owner}, known), nil
 }
 
 // happened is who is told of what is on the record for more than those whose task it is.
@@ -158,15 +158,15 @@ func (n *Notifier) happened(e audit.Entry, known everybody) []notify.Item {
 	if notice.Event == notify.Draft {
 		whom = concerned{roles: []string{string(broker.RoleOperator)}, not: []string{e.Actor}}
 	}
-	return n.told(notice, whom, known, notice.Event == notify.BreakGlass)
+	return n.told(notice, whom, known)
 }
 
 // told is who is told of something that is no request. Old news is no news.
-func (n *Notifier) told(notice notify.Notice, whom concerned, known everybody, atOnce bool) (items []notify.Item) {
+func (n *Notifier) told(notice notify.Notice, whom concerned, known everybody) (items []notify.Item) {
 	for _, route := range n.cfg.Routes {
 		if route.takes(notice.Event, risk.High, "", nil) {
 			for _, to := range n.recipients(route.Channels, whom, known) {
-				items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, atOnce)
+				items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, false)
 			}
 		}
 	}

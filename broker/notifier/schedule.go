@@ -12,10 +12,14 @@ import (
 const newsFor = 24 * time.Hour
 
 // add plans one notice for one recipient, unless they do not want it or it would come too
-// late. must: it is for now, whatever its risk; quiet hours hold it up all the same.
+// late. must: it is for now, whatever its risk; quiet hours hold it up all the same, but not
+// an event that is told whatever anybody wishes.
 func (n *Notifier) add(items []notify.Item, to recipient, notice notify.Notice, from, until time.Time, must bool) []notify.Item {
 	if until.IsZero() {
 		until = n.cfg.Now().Add(newsFor)
+	}
+	if notice.Event.Must() {
+		return append(items, notify.Item{Recipient: to.Recipient, Notice: notice, SendAt: from, Until: until})
 	}
 	// Tasks and the policy have no level of risk: they are rare, and as important as one.
 	high := notice.Risk == "" || notice.Risk == string(risk.High)

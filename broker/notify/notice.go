@@ -33,6 +33,10 @@ func (e Event) Over() bool { return e == Approved || e == Denied || e == Expired
 // Open reports whether e is worth telling only while its request waits.
 func (e Event) Open() bool { return e == Waiting || e == Escalated }
 
+// Must reports whether e is told at once, whatever anybody wishes and however much it is: who
+// could have it held back would do alone, unheard, what takes several people.
+func (e Event) Must() bool { return e == BreakGlass }
+
 // Notice is one thing that people are told: facts of the broker. Names in it are as
 // runners and people gave them; whatever shows one draws it (see Words).
 type Notice struct {

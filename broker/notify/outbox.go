@@ -62,7 +62,7 @@ type Plan struct {
 	Items []Item
 	Now   time.Time
 	// Most bounds messages at once to one recipient in Window: what is more waits for
-	// the digest at the end of the next one.
+	// the digest at the end of the next one, unless its event is one that Must be told.
 	Most   int
 	Window time.Duration
 }

@@ -111,7 +111,7 @@ func keepItem(ctx context.Context, sess *session, p notify.Plan, i notify.Item) 
 	if err != nil || told {
 		return err
 	}
-	if !i.Digest && p.Most > 0 {
+	if !i.Digest && p.Most > 0 && !i.Notice.Event.Must() {
 		crowded, err := exists(ctx, sess, "SELECT 1 FROM notifications WHERE channel = ? AND person = ? AND created_at > ? AND digest = 0 LIMIT 1 OFFSET ?",
 			i.Channel, i.Person, millis(p.Now.Add(-p.Window)), p.Most-1)
 		if err != nil {

@@ -111,6 +111,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	d.signingKeys()
 	d.certificate()
 	d.policy()
+	d.breakGlass()
 	d.ok("attestors", "%d configured beside enroll", len(d.cfg.Attestors))
 	d.ok("providers", "%d configured", len(d.cfg.Providers))
 	d.journal(ctx)

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"ebb/broker/keys"
+	"ebb/broker/notify"
+	"ebb/cmd/ebb/internal/config"
 )
 
 // console says where people see the console, and what to do when their browser does not
@@ -50,4 +52,20 @@ func (d *doctor) consoleName(pages, name string, addrs []netip.Addr, err error) 
 	default:
 		d.ok("console", "at %s", pages)
 	}
+}
+
+// breakGlass says whether anybody hears of it when somebody approves alone, outside of the
+// console's own pages.
+func (d *doctor) breakGlass() {
+	if !d.cfg.Console.BreakGlass.On() {
+		return
+	}
+	hears := func(r config.NotifyRoute) bool {
+		return len(r.Channels) > 0 && len(r.Groups)+len(r.Providers) == 0 && (len(r.Events) == 0 || slices.Contains(r.Events, string(notify.BreakGlass)))
+	}
+	if !slices.ContainsFunc(d.cfg.Notify.Routes, hears) {
+		d.warn("break-glass", "nobody is told when somebody approves alone: no route takes "+string(notify.BreakGlass), "add a route without groups and providers to notify.routes, such as {events: ["+string(notify.BreakGlass)+"], channels: [...]}")
+		return
+	}
+	d.ok("break-glass", "a route takes it")
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"ebb/cmd/ebb/internal/config"
 )
 
 // TestDoctorConsoleName: a name that only browsers know is fine; one that leads elsewhere is
@@ -27,6 +29,33 @@ func TestDoctorConsoleName(t *testing.T) {
 		d := &doctor{}
 		d.consoleName("http://ebb-x.localhost:8420", "ebb-x.localhost", c.addrs, c.err)
 		if len(d.all) != 1 || d.all[0].State != c.state || !strings.Contains(d.all[0].Said+d.all[0].Remedy, c.says) {
+			t.Errorf("%s: %+v", name, d.all)
+		}
+	}
+}
+
+// TestDoctorBreakGlass: who approves alone must not do so unheard.
+func TestDoctorBreakGlass(t *testing.T) {
+	t.Parallel()
+	route := func(r config.NotifyRoute) []config.NotifyRoute { return []config.NotifyRoute{{Channels: []string{"a"}, Groups: []string{"x"}}, r} }
+	at := []string{"a"}
+	for name, c := range map[string]struct {
+		people []string
+		routes []config.NotifyRoute
+		want   string // "" = it says nothing
+	}{
+		"off":              {nil, nil, ""},
+		"no route":         {[]string{"gil"}, nil, "warn"},
+		"everything":       {[]string{"gil"}, route(config.NotifyRoute{Channels: at}), "ok"},
+		"just that":        {[]string{"gil"}, route(config.NotifyRoute{Channels: at, Events: []string{"breakglass"}, MinRisk: "high"}), "ok"},
+		"something else":   {[]string{"gil"}, route(config.NotifyRoute{Channels: at, Events: []string{"request.waiting"}}), "warn"},
+		"of a provider":    {[]string{"gil"}, route(config.NotifyRoute{Channels: at, Providers: []string{"orders"}}), "warn"},
+		"to escalate only": {[]string{"gil"}, route(config.NotifyRoute{Escalate: at}), "warn"},
+	} {
+		d := &doctor{}
+		d.cfg.Console.BreakGlass.People, d.cfg.Notify.Routes = c.people, c.routes
+		d.breakGlass()
+		if got := len(d.all); got != map[bool]int{true: 1}[c.want != ""] || got > 0 && d.all[0].State != c.want {
 			t.Errorf("%s: %+v", name, d.all)
 		}
 	}

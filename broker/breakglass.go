@@ -97,14 +97,23 @@ type BreakGlassFilter struct {
 
 var incidentForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/#-]{0,63}\z`)
 
+// runs reports whether who opens tasks or checks tokens, now or as the configuration has
+// them under any of their names: a token or link may leave a role out, and does not make
+// another person.
+func (b *Broker) runs(who Principal) bool {
+	return who.Has(RoleRunner, RoleResourceServer) || slices.ContainsFunc(b.cfg.Principals, func(c PrincipalConfig) bool {
+		return c.Has(RoleRunner, RoleResourceServer) && who.named(append([]string{c.ID}, c.Also...)...)
+	})
+}
+
 // MayBreakGlass is why a person may not begin a period; nil = they may. What opens tasks
-// never may: neither a program nor who runs it.
+// never may: neither a program nor who runs it, and nobody takes the role off for it.
 func (b *Broker) MayBreakGlass(who Principal) error {
 	c := b.cfg.BreakGlass
 	switch {
 	case !c.On():
 		return E(Forbidden, "Break-glass is not set up here: nobody is named for it (console.break_glass).", nil)
-	case who.Has(RoleRunner, RoleResourceServer):
+	case b.runs(who):
 		return E(Forbidden, "What opens tasks or checks tokens never breaks the glass. Sign in as a person who does neither.", nil)
 	case len(who.Roles) == 0 || !slices.Contains(c.People, who.ID) && !meet(c.Groups, who.Groups):
 		return E(Forbidden, "You are not among the people who are named for break-glass.", nil)

@@ -83,6 +83,14 @@ func TestBreakGlassWhoBegins(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
+	narrowed := x.Principals["prog"]
+	narrowed.Roles = []broker.Role{broker.RoleOperator} // as a token or link can make them
+	other := broker.Principal{ID: "sso:1", Also: []string{"prog"}, Roles: narrowed.Roles, Groups: []string{"approvers"}}
+	for _, who := range []broker.Principal{narrowed, other} {
+		if _, _, err := x.Broker.PlanBreakGlass(who, "INC-7", why); kind(err) != broker.Forbidden {
+			t.Errorf("%s, a runner without that role: %v", who.ID, err)
+		}
+	}
 	off := brokertest.New(t, brokertest.Config{})
 	if _, err := begin(t, off, brokertest.Approver); kind(err) != broker.Forbidden {
 		t.Errorf("not set up: %v", err)

@@ -19,6 +19,7 @@ type BreakGlassConfig struct {
 	TTL       time.Duration // of one period; 0 = 30 min, which is also the most
 	Decisions int           // approvals under one period; 0 = 5
 	PerDay    int           // periods that one person begins in 24 hours; 0 = 3
+	Passkey   bool          // nothing but a passkey proves it: a sign-in anew does not count
 	// Check judges what a passkey signed; nil = no passkey counts.
 	Check func(audit.Signature) error
 }

@@ -135,6 +135,8 @@ func (b *Broker) proves(ctx context.Context, who Principal, plan BreakGlassPlan,
 	switch {
 	case (p.Signed == "") == p.AuthAt.IsZero():
 		return E(Forbidden, "Break-glass takes your passkey, or that you prove at your identity provider who you are after you said what for. A session alone is not enough.", nil)
+	case p.Signed == "" && b.cfg.BreakGlass.Passkey:
+		return E(Forbidden, "Break-glass takes a passkey here, as what is of high risk does: a sign-in anew is not enough.", nil)
 	case p.Signed == "":
 		if !p.AuthAt.After(plan.AskedAt) || p.AuthAt.After(b.now().Add(time.Minute)) {
 			return E(Forbidden, "You proved who you are before you said what for. Do it again by the link above the form.", nil)

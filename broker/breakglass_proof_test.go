@@ -73,6 +73,15 @@ func TestBreakGlassProof(t *testing.T) {
 	}
 }
 
+// TestBreakGlassPasskeyAlone: where high risk takes a passkey, so does this.
+func TestBreakGlassPasskeyAlone(t *testing.T) {
+	t.Parallel()
+	x := brokertest.New(t, brokertest.Config{BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}})
+	if _, err := begin(t, x, brokertest.Approver); kind(err) != broker.Forbidden || !strings.Contains(err.Error(), "passkey") {
+		t.Errorf("by a sign-in anew: %v", err)
+	}
+}
+
 // TestBreakGlassProofCountsOnce: what proved one begins no other, also after its end, and
 // of many at once one wins.
 func TestBreakGlassProofCountsOnce(t *testing.T) {

@@ -226,10 +226,10 @@ func friction(c config.Console) console.Friction {
 }
 
 // breakGlass is who approves alone in an emergency: what their passkeys sign is judged as
-// that of other answers is.
+// that of other answers is, and where high risk takes a passkey, so does this.
 func breakGlass(c config.Console) broker.BreakGlassConfig {
 	g := c.BreakGlass
-	g.Check = passkey.Check
+	g.Check, g.Passkey = passkey.Check, friction(c).High == console.ProofPasskey
 	return g
 }
 

@@ -131,6 +131,7 @@ type planPage struct {
 	Ends    time.Time // when it would, if it began now
 	Key     string    // where the script gets what the passkey signs; "" = they have none
 	Anew    bool      // proved at the identity provider, since it was planned
+	Only    bool      // a passkey: nothing else counts
 	Problem string
 }
 
@@ -143,11 +144,11 @@ func (s *Console) drawPlan(c echo.Context, status int, v *visit, token, problem 
 	if err != nil {
 		return err
 	}
-	page := planPage{BreakGlassPlan: plan, Digest: plan.Digest(), Token: token, Problem: problem, Ends: v.now.Add(plan.TTL.Duration())}
+	page := planPage{BreakGlassPlan: plan, Digest: plan.Digest(), Token: token, Problem: problem, Ends: v.now.Add(plan.TTL.Duration()), Only: s.b.BreakGlassConfig().Passkey}
 	if page.Ends.After(v.session.ExpiresAt) {
 		page.Ends = v.session.ExpiresAt
 	}
-	page.Anew = s.prover(v) != nil && s.fresh(v) && v.session.AuthAt.After(plan.AskedAt)
+	page.Anew = !page.Only && s.prover(v) != nil && s.fresh(v) && v.session.AuthAt.After(plan.AskedAt)
 	if s.keys != nil {
 		have, err := s.passkeys(c.Request().Context(), v)
 		if err != nil {

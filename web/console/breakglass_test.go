@@ -113,6 +113,9 @@ func TestBreakGlassWalk(t *testing.T) {
 	signed.Set("glass", "brk_"+strings.Repeat("0", 32))
 	alone(signed).is(t, http.StatusForbidden)
 	signed = sign("approve-alone")
+	signed.Set("glass", "")
+	alone(signed).is(t, http.StatusUnprocessableEntity, "no break-glass")
+	signed = sign("approve-alone")
 	signed.Set("choice", "approve")
 	alone(signed).is(t, http.StatusForbidden)
 	if h.again(r.ID).State != broker.RequestPending {
@@ -286,6 +289,18 @@ func TestBreakGlassForged(t *testing.T) {
 	}
 	if h.began() != 1 {
 		t.Error("begun again")
+	}
+}
+
+// TestBreakGlassPasskeyAlone: where nothing but a passkey counts, the page leads nowhere else.
+func TestBreakGlassPasskeyAlone(t *testing.T) {
+	t.Parallel()
+	o := newOP(t)
+	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}}, o.method(t, nil))
+	b := h.browser()
+	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
+	if page := b.planned(); !strings.Contains(page.body, "This takes a passkey, and you have none") || strings.Contains(page.body, "/break-glass/again") {
+		t.Errorf("who has no passkey: %s", page.body)
 	}
 }
 

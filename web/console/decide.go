@@ -128,6 +128,9 @@ func (s *Console) verdict(v *visit, r broker.Request, in typed, form url.Values)
 		if out.BreakGlass = form.Get("glass"); in.Target != target(r) {
 			problems["alone"] = "Type the name exactly as it stands above."
 		}
+		if out.BreakGlass == "" { // without it the broker would take this for an ordinary yes
+			problems[""] = "Your page names no break-glass. Look again, and send it once more."
+		}
 	default:
 		problems[""] = "Choose one of the buttons."
 	}

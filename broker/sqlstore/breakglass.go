@@ -43,8 +43,7 @@ func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since 
 			return err
 		}
 		if k == 0 {
-			u.answer = broker.ErrExists
-			return nil
+			return fmt.Errorf("one is open, or what proves it was used: %w", broker.ErrExists)
 		}
 		u.entries = drafts
 		return nil
@@ -139,7 +138,7 @@ func scanBreakGlass(row scan) (g broker.BreakGlass, err error) {
 // out an end that comes at the same moment.
 func useBreakGlass(ctx context.Context, s *session, v broker.Vote) error {
 	at := millis(v.At)
-	n, err := s.exec(ctx, "UPDATE break_glass SET used = used + 1 WHERE id = ? AND person = ? AND ended_at = 0 AND begun_at <= ? AND ends_at > ? AND used < most", v.BreakGlass, v.By, at, at)
+	n, err := s.exec(ctx, "UPDATE break_glass SET used = used + 1 WHERE id = ? AND person = ? AND ended_at = 0 AND reviewed_at = 0 AND begun_at <= ? AND ends_at > ? AND used < most", v.BreakGlass, v.By, at, at)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("break-glass %s: %w", v.BreakGlass, broker.ErrNotFound)
 	}

@@ -218,6 +218,11 @@ func voteAlone(t *journalTest) {
 			t.Errorf("%s: taken", name)
 		}
 	}
+	over := t.begun("ann")
+	_, err = t.Desk.ReviewBreakGlass(t.Context(), over.ID, "aud", "x", over.BegunAt, Entry(audit.BreakGlassReviewed, ""))
+	t.want("a review, though nobody has ended it", err, nil)
+	_, err = t.vote(alone(r, over, "ann"))
+	t.want("after its review", err, broker.ErrNotFound)
 	if got := t.request(r.ID); got.State != broker.RequestPending || len(got.Votes) != 2 || t.glass(g.ID).Used != 0 {
 		t.Fatalf("%+v", got)
 	}

@@ -37,7 +37,9 @@ func TestDoctorConsoleName(t *testing.T) {
 // TestDoctorBreakGlass: who approves alone must not do so unheard.
 func TestDoctorBreakGlass(t *testing.T) {
 	t.Parallel()
-	route := func(r config.NotifyRoute) []config.NotifyRoute { return []config.NotifyRoute{{Channels: []string{"a"}, Groups: []string{"x"}}, r} }
+	route := func(r config.NotifyRoute) []config.NotifyRoute {
+		return []config.NotifyRoute{{Channels: []string{"a"}, Groups: []string{"x"}}, r}
+	}
 	at := []string{"a"}
 	for name, c := range map[string]struct {
 		people []string

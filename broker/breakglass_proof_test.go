@@ -253,6 +253,10 @@ func TestBreakGlassSees(t *testing.T) {
 		}
 		return err == nil && got.Reason.Len() > 0
 	}
+	past := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/2:write")
+	if _, err := x.Broker.Decide(ctx, x.Principals[brokertest.Approver], past.ID, broker.Verdict{Code: broker.NotNeeded, Note: "no"}); err != nil {
+		t.Fatal(err)
+	}
 	if sees() {
 		t.Error("before")
 	}
@@ -263,6 +267,9 @@ func TestBreakGlassSees(t *testing.T) {
 		g := begun(t, x, "out")
 		if !sees() {
 			t.Errorf("%s: not while it is open", cause)
+		}
+		if _, err := x.Broker.Request(ctx, out, past.ID); kind(err) != broker.NotFound {
+			t.Errorf("%s: what is over: %v", cause, err)
 		}
 		if err := end(g); err != nil || sees() {
 			t.Errorf("%s: still, %v", cause, err)

@@ -95,6 +95,9 @@ type RequestFilter struct {
 type Sight struct {
 	Groups []string
 	Runner string
+	// Glass is the period in which they approve alone: also what waits, and what was
+	// approved under it; "" = none.
+	Glass string
 }
 
 // WaitFilter selects pending requests whose time is not over, in the order of the queue: the

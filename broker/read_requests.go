@@ -13,7 +13,7 @@ func (b *Broker) Requests(ctx context.Context, who Principal, f RequestFilter) (
 	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return nil, err
 	}
-	sight, alone, err := b.sight(ctx, who)
+	sight, glass, err := b.sight(ctx, who)
 	if err != nil {
 		return nil, err
 	}
@@ -22,21 +22,27 @@ func (b *Broker) Requests(ctx context.Context, who Principal, f RequestFilter) (
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	return b.asSeenBy(who, rs, alone), nil
+	return b.asSeenBy(who, rs, glass), nil
 }
 
-// sight is what of requests a person may see now; nil = all. alone: it is so because they
-// approve alone, and see what those see whom policy asks.
-func (b *Broker) sight(ctx context.Context, who Principal) (s *Sight, alone bool, err error) {
-	if _, alone, err = b.OpenBreakGlass(ctx, who); alone || err != nil {
-		return nil, alone, err
+// sight is what of requests a person may see now; nil = all. Who approves alone sees besides
+// what waits as those see it whom policy asks, and what they approved so: nothing that is over.
+// glass: the period in which they do, "" = none.
+func (b *Broker) sight(ctx context.Context, who Principal) (s *Sight, glass string, err error) {
+	g, _, err := b.OpenBreakGlass(ctx, who)
+	if err != nil {
+		return nil, "", err
 	}
-	return sightOf(who), false, nil
+	if s = sightOf(who); s != nil {
+		s.Glass = g.ID
+	}
+	return s, g.ID, nil
 }
 
-// asSeenBy are requests as who may see them, who approves alone or does not.
-func (b *Broker) asSeenBy(who Principal, rs []Request, alone bool) []Request {
+// asSeenBy are requests as who may see them, who approves alone in this period or in none.
+func (b *Broker) asSeenBy(who Principal, rs []Request, glass string) []Request {
 	for i := range rs {
+		alone := glass != "" && (rs[i].State == RequestPending || slices.ContainsFunc(rs[i].Votes, func(v Vote) bool { return v.BreakGlass == glass }))
 		rs[i].Match, rs[i].Votes = MatchCode(rs[i].ID), shownVotes(who, rs[i])
 		if !alone && !ReadsWords(who, rs[i]) {
 			rs[i].Reason = agenttext.Untrusted{}
@@ -71,11 +77,13 @@ func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFi
 	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return out, err
 	}
-	sight, alone, err := b.sight(ctx, who)
+	sight, glass, err := b.sight(ctx, who)
 	if err != nil {
 		return out, err
 	}
-	f.Now, f.Sight = b.now(), sight
+	if f.Now, f.Sight = b.now(), sight; glass != "" {
+		f.Sight = nil // all that waits
+	}
 	if mine {
 		f.NotOf, f.Sight = who.names(), &Sight{Groups: who.Groups}
 		if !who.Has(RoleApprover) {
@@ -105,7 +113,7 @@ func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFi
 		places = places[:limit]
 		out.Next = places[limit-1]
 	}
-	out.Requests, err = b.atPlaces(ctx, who, places, alone)
+	out.Requests, err = b.atPlaces(ctx, who, places, glass)
 	return out, err
 }
 
@@ -168,7 +176,7 @@ func (b *Broker) within(ctx context.Context, who Principal, places []Place) ([]P
 }
 
 // atPlaces reads the requests at these places, but for those that were answered meanwhile.
-func (b *Broker) atPlaces(ctx context.Context, who Principal, places []Place, alone bool) ([]Request, error) {
+func (b *Broker) atPlaces(ctx context.Context, who Principal, places []Place, glass string) ([]Request, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
@@ -182,7 +190,7 @@ func (b *Broker) atPlaces(ctx context.Context, who Principal, places []Place, al
 		at[id] = i
 	}
 	slices.SortFunc(rs, func(a, b Request) int { return at[a.ID] - at[b.ID] })
-	return b.asSeenBy(who, rs, alone), nil
+	return b.asSeenBy(who, rs, glass), nil
 }
 
 func placeIDs(places []Place) []string {

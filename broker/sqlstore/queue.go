@@ -27,6 +27,9 @@ func (w *where) sight(s *broker.Sight) {
 	for _, g := range s.Groups {
 		args = append(args, g)
 	}
+	if s.Glass != "" {
+		cond, args = "("+cond+" OR state = 'pending' OR id IN (SELECT request_id FROM votes WHERE break_glass = ?))", append(args, s.Glass)
+	}
 	w.add(cond, args...)
 }
 

@@ -56,6 +56,9 @@ type BreakGlassProof struct {
 	Passkey string // by which passkey, its id in hex
 	AuthAt  time.Time
 	ACR     string // how strongly they signed in, in the provider's words
+	// SessionBegan is when the session did: a passkey that was made since proves nothing
+	// beside it, because whoever has the session can make one.
+	SessionBegan time.Time
 	// SessionEnds is when the session ends at the latest, and so the period.
 	SessionEnds time.Time
 }
@@ -160,6 +163,9 @@ func (b *Broker) proves(ctx context.Context, who Principal, plan BreakGlassPlan,
 	var err error
 	if s.KeyHash, s.Registered, err = known.Registered(p.Passkey, who.ID, b.now()); err == nil && s.KeyHash == "" {
 		err = ErrNotFound
+	}
+	if err == nil && !s.Registered.Before(p.SessionBegan) {
+		return E(Forbidden, "This passkey was made in this session, and proves nothing beside it. Sign out, sign in again, and use it then.", nil)
 	}
 	if err == nil {
 		err = b.cfg.BreakGlass.Check(s)

@@ -139,9 +139,10 @@ func TestBreakGlassPasskeyOfWhom(t *testing.T) {
 		return nil
 	}}})
 	ann, bob, ctx := x.Principals[brokertest.Approver], x.Principals[brokertest.Second], t.Context()
+	began := x.Clock.Now()
 	try := func(proof string) error {
 		token := plan(t, x, brokertest.Approver)
-		_, err := x.Broker.BeginBreakGlass(ctx, ann, token, broker.BreakGlassProof{Signed: proof, Passkey: "aa", SessionEnds: x.Clock.Now().Add(time.Hour)})
+		_, err := x.Broker.BeginBreakGlass(ctx, ann, token, broker.BreakGlassProof{Signed: proof, Passkey: "aa", SessionBegan: began, SessionEnds: x.Clock.Now().Add(time.Hour)})
 		return err
 	}
 	if err := try("good"); kind(err) != broker.Forbidden || len(judged) != 0 {
@@ -156,6 +157,10 @@ func TestBreakGlassPasskeyOfWhom(t *testing.T) {
 	if err := x.Broker.PasskeyAdded(ctx, ann, "aa", []byte("key")); err != nil {
 		t.Fatal(err)
 	}
+	if err := try("good"); kind(err) != broker.Forbidden || len(judged) != 0 || !strings.Contains(err.Error(), "this session") {
+		t.Errorf("one that was made in this session: %v", err)
+	}
+	began = x.Clock.Now()
 	if err := try("bad"); kind(err) != broker.Forbidden || len(judged) != 1 {
 		t.Errorf("of something else: %v", err)
 	}
@@ -169,6 +174,8 @@ func TestBreakGlassPasskeyOfWhom(t *testing.T) {
 	if err := x.Broker.PasskeyAdded(ctx, ann, "aa", []byte("key")); err != nil {
 		t.Fatal(err)
 	}
+	x.Clock.Add(time.Second)
+	began = x.Clock.Now()
 	if err := try("good"); err != nil {
 		t.Errorf("one that was registered again: %v", err)
 	}

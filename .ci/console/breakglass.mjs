@@ -21,7 +21,8 @@ async function look(page, name) {
 
 async function walk(house) {
   if (process.argv[3]) fs.mkdirSync(process.argv[3], { recursive: true });
-  const { c, p } = await person(house, 'tom');
+  const { c, p, signIn } = await person(house, 'tom');
+  await signIn(); // a passkey counts that was made before the session
   const others = await house.context('mia');
   const mia = await others.newPage();
   const told = async () => {

@@ -9,6 +9,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/people"
 	"ebb/web"
 	"ebb/web/console/passkey"
 )
@@ -132,6 +133,7 @@ type planPage struct {
 	Key     string    // where the script gets what the passkey signs; "" = they have none
 	Anew    bool      // proved at the identity provider, since it was planned
 	Only    bool      // a passkey: nothing else counts
+	New     bool      // they have none but of this session, and those do not count
 	Problem string
 }
 
@@ -154,7 +156,9 @@ func (s *Console) drawPlan(c echo.Context, status int, v *visit, token, problem 
 		if err != nil {
 			return err
 		}
-		if len(have) > 0 && !page.Anew {
+		older := slices.ContainsFunc(have, func(p people.Passkey) bool { return p.CreatedAt.Before(v.session.CreatedAt) })
+		page.New = len(have) > 0 && !older
+		if older && !page.Anew {
 			page.Key = s.mux.Base() + glassPath + "/challenge"
 		}
 	}
@@ -188,7 +192,7 @@ func (s *Console) beginGlass(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	proof := broker.BreakGlassProof{SessionEnds: v.session.ExpiresAt}
+	proof := broker.BreakGlassProof{SessionBegan: v.session.CreatedAt, SessionEnds: v.session.ExpiresAt}
 	switch {
 	case form.Get("assertion") != "":
 		var signed broker.Verdict

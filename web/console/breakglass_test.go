@@ -53,6 +53,13 @@ func (a *authenticator) breaks(b *browser) string {
 	return got.Header.Get("Location")
 }
 
+// signedInAnew is somebody's next session, for which the passkey of an earlier one counts.
+func (h *house) signedInAnew(who string) *browser {
+	h.t.Helper()
+	h.Clock.Add(time.Second)
+	return h.as(who)
+}
+
 // began is how many periods there are.
 func (h *house) began() int {
 	h.t.Helper()
@@ -76,6 +83,13 @@ func TestBreakGlassWalk(t *testing.T) {
 		t.Errorf("who has no passkey: %s", page.body)
 	}
 	a.register(b).is(t, http.StatusSeeOther)
+	if page := b.planned(); !strings.Contains(page.body, "made in it proves nothing") || strings.Contains(page.body, `name="plan"`) {
+		t.Errorf("whose passkey is of this session: %s", page.body)
+	}
+	challenge, state := a.options(b, "/break-glass/challenge")
+	made := url.Values{"plan": {b.cookies["__Host-ebb-glass"]}, "nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], "/break-glass")}, "assertion": {a.get(challenge)}, "state": {state}}
+	b.do(http.MethodPost, "/break-glass", made, nil).is(t, http.StatusForbidden, "made in this session")
+	b = h.signedInAnew("out")
 	at := a.breaks(b)
 	b.get(at).is(t, http.StatusOK, "INC-7", "&lt;b&gt;stand&lt;/b&gt;", "The signature holds", "0 of at most 5", "End it now")
 	for _, who := range []string{brokertest.Viewer, brokertest.Runner, brokertest.Approver, brokertest.Auditor, "gil", "out"} {
@@ -158,6 +172,7 @@ func TestBreakGlassForged(t *testing.T) {
 	a.register(b).is(t, http.StatusSeeOther)
 	other, theirs := h.as(brokertest.Second), newAuthenticator(t)
 	theirs.register(other).is(t, http.StatusSeeOther)
+	b, other = h.signedInAnew(brokertest.Approver), h.signedInAnew(brokertest.Second)
 	r := h.asked("orders:eu/1:write")
 	good := func() url.Values { return a.signs(b, b.planned()) }
 	post := func(form url.Values, change func(*http.Request)) answer {
@@ -399,6 +414,7 @@ func TestBreakGlassOwnTask(t *testing.T) {
 	r, _ := h.asks("orders:eu/1:write", "x", spec)
 	b, a := h.as("out"), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
+	b = h.signedInAnew("out")
 	at := a.breaks(b)
 	page := b.get("/requests/" + r.ID)
 	page.is(t, http.StatusOK)

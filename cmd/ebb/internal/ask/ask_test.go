@@ -88,7 +88,7 @@ func TestRefusals(t *testing.T) {
 	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != broker.Denied || p.Detail != "Policy says no." || p.Status != 403 || p.RetryAfter != 2*time.Second {
 		t.Errorf("%+v", err)
 	}
-	said = errors.New("dial tcp 192.0.2.7:8420: /root/secret")
+	said = errors.New("dial tcp 192.0.2.7:8420: /home/ann/secret")
 	_, err = c.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet("a:b:read")})
 	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != broker.Unavailable || strings.Contains(err.Error(), "192.0.2.7") {
 		t.Errorf("%v", err)

@@ -207,7 +207,7 @@ func TestRunToolsGoOut(t *testing.T) {
 	} {
 		t.Run(tool.program, func(t *testing.T) {
 			if info, err := os.Stat("/usr/bin/" + tool.program); err != nil || info.IsDir() {
-				t.Skipf("/usr/bin/%s is not installed", tool.program)
+				counterpart.Missing(t, "tools", "install "+tool.program+" in /usr/bin, which is what a box has")
 			}
 			out, _ := b.run(tool.script)
 			if !strings.Contains(out, "/v1/"+tool.program+" by Bearer ") {

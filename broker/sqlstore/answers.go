@@ -11,14 +11,16 @@ import (
 	"ebb/scopes/policy"
 )
 
+// An answer counts once its request waits no longer: until then who decides as well as audits
+// would read the first answer from the sums.
 const figureVotes = "SELECT v.voter, v.voter_groups, v.approve, v.voted_at, r.created_at, r.ask FROM votes v JOIN requests r ON r.id = v.request_id " +
-	"WHERE v.voted_at >= ? AND v.voted_at < ? ORDER BY v.voted_at DESC, v.request_id DESC, v.place DESC"
+	"WHERE v.voted_at >= ? AND v.voted_at < ? AND (r.state <> 'pending' OR r.expires_at <= ?) ORDER BY v.voted_at DESC, v.request_id DESC, v.place DESC"
 
-// decisions are the votes of a window. They are few, as people are slow: medians are not
+// decisions are the votes of a window on requests that do not wait any more. They are few, as people are slow: medians are not
 // for SQL.
-func (s *Store) decisions(ctx context.Context, from, to int64) ([]broker.Decision, error) {
+func (s *Store) decisions(ctx context.Context, from, to, now int64) ([]broker.Decision, error) {
 	groups, asks := read[[]string]{}, read[policy.Approval]{}
-	return collect(ctx, s.engine.read(), figureVotes, []any{from, to}, func(row scan) (broker.Decision, error) {
+	return collect(ctx, s.engine.read(), figureVotes, []any{from, to, now}, func(row scan) (broker.Decision, error) {
 		var d broker.Decision
 		var of, ask string
 		var approve, at, made int64

@@ -121,7 +121,7 @@ func (s *Store) figures(ctx context.Context, f broker.FigureFilter) (broker.Figu
 	}
 	out.Ends, errs[2] = collect(ctx, s.engine.read(), figureEnds, []any{from, to}, ends)
 	out.Deaths, errs[3] = s.deaths(ctx, from, to)
-	out.Decisions, errs[4] = s.decisions(ctx, from, to)
+	out.Decisions, errs[4] = s.decisions(ctx, from, to, now)
 	return out, errors.Join(errs[:]...)
 }
 

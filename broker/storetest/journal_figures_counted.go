@@ -94,7 +94,7 @@ func (t *journalTest) countRequests(f broker.FigureFilter, out *broker.Figures, 
 	var votes []ballot
 	for _, r := range rs {
 		for i, v := range r.Votes {
-			if in(v.At) == nil {
+			if in(v.At) == nil || r.State == broker.RequestPending && r.ExpiresAt.After(f.Now) {
 				continue
 			}
 			d := broker.Decision{By: v.By, Approve: v.Approve, Took: v.At.Sub(r.CreatedAt), At: v.At}

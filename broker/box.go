@@ -46,7 +46,7 @@ func (b *Broker) NewBox(ctx context.Context, who Principal, taskID, tool string)
 	if tool != "" && !kindForm.MatchString(tool) {
 		return Box{}, E(Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
 	}
-	t, err := b.mine(ctx, who, false, taskID)
+	t, err := b.mine(ctx, who, certain, taskID)
 	switch {
 	case err != nil:
 		return Box{}, err
@@ -60,7 +60,7 @@ func (b *Broker) NewBox(ctx context.Context, who Principal, taskID, tool string)
 
 // MayBox says whether who may change the boxes of a task.
 func (b *Broker) MayBox(ctx context.Context, who Principal, taskID string) error {
-	_, err := b.mine(ctx, who, false, taskID)
+	_, err := b.mine(ctx, who, certain, taskID)
 	return err
 }
 

@@ -168,7 +168,7 @@ func (b *Broker) BeginBreakGlass(ctx context.Context, who Principal, token strin
 
 // EndBreakGlass ends a period before its time: its person, operators and auditors.
 func (b *Broker) EndBreakGlass(ctx context.Context, who Principal, id string) (BreakGlass, error) {
-	if err := allow(who, true, who.Roles...); err != nil {
+	if err := allow(who, doubtful, who.Roles...); err != nil {
 		return BreakGlass{}, err
 	}
 	g, err := b.breakGlass(ctx, id)
@@ -240,7 +240,7 @@ func MayReview(who Principal, g BreakGlass) error {
 // ReviewBreakGlass closes the review of a period that is over: an auditor who is not the
 // person whose it was.
 func (b *Broker) ReviewBreakGlass(ctx context.Context, who Principal, id, note string) (BreakGlass, error) {
-	if err := allow(who, false, RoleAuditor); err != nil {
+	if err := allow(who, certain, RoleAuditor); err != nil {
 		return BreakGlass{}, err
 	}
 	g, err := b.breakGlass(ctx, id)

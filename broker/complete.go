@@ -27,7 +27,7 @@ const (
 // (I2). It waits up to wait for providers, and Completion.Owed says how many
 // credentials are not yet known to be dead at theirs.
 func (b *Broker) CompleteTask(ctx context.Context, who Principal, taskID string, wait time.Duration) (Completion, error) {
-	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil {
+	if _, err := b.mineSoon(ctx, who, doubtful, taskID); err != nil {
 		return Completion{}, err
 	}
 	c, err := b.close(ctx, taskID, TaskMove{Cause: CauseCompleted, By: who.ID})
@@ -43,7 +43,7 @@ func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason str
 	if reason == "" || utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Completion{}, E(Invalid, "reason must be 1 to 500 printable characters.", nil)
 	}
-	if _, err := b.mineSoon(ctx, who, true, taskID); err != nil && !b.sayIn(ctx, who, taskID) {
+	if _, err := b.mineSoon(ctx, who, doubtful, taskID); err != nil && !b.sayIn(ctx, who, taskID) {
 		return Completion{}, err
 	}
 	c, err := b.close(ctx, taskID, TaskMove{Cause: CauseStopped, By: who.ID, Reason: reason})
@@ -55,11 +55,11 @@ func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason str
 
 // mineSoon is mine for what must work as far as it can while the journal is down
 // or does not answer: ends (I6) and signs of life. The ledger knows the runner too.
-func (b *Broker) mineSoon(ctx context.Context, who Principal, ends bool, taskID string) (Task, error) {
+func (b *Broker) mineSoon(ctx context.Context, who Principal, need standing, taskID string) (Task, error) {
 	look, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	t, err := b.mine(look, who, ends, taskID)
-	if err == nil || AsError(err).Kind != Unavailable || !validID(taskPrefix, taskID) || allow(who, ends, RoleRunner, RoleOperator) != nil {
+	t, err := b.mine(look, who, need, taskID)
+	if err == nil || AsError(err).Kind != Unavailable || !validID(taskPrefix, taskID) || allow(who, need, RoleRunner, RoleOperator) != nil {
 		return t, err
 	}
 	live, lerr := b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskID})

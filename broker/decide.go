@@ -21,7 +21,11 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	if v.BreakGlass != "" {
 		roles = who.Roles
 	}
-	if err := allow(who, !v.Approve, roles...); err != nil {
+	need := doubtful // a no ends something
+	if v.Approve {
+		need = certain
+	}
+	if err := allow(who, need, roles...); err != nil {
 		return Request{}, err
 	}
 	r, err := b.requestByID(ctx, id)

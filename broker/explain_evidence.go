@@ -80,7 +80,7 @@ type EvidenceSelector struct {
 // ExplainEvidence says how evidence is judged and why it would be refused.
 func (b *Broker) ExplainEvidence(ctx context.Context, who Principal, attestor string, q EvidenceQuery) (EvidenceExplanation, error) {
 	none := EvidenceExplanation{}
-	if err := allow(who, false, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleOperator); err != nil {
 		return none, err
 	}
 	a, known := b.cfg.Attestors[attestor]
@@ -165,7 +165,7 @@ type AttestorState struct {
 
 // Attestors lists the configured attestors by name.
 func (b *Broker) Attestors(_ context.Context, who Principal) ([]AttestorState, error) {
-	if err := allow(who, false, RoleOperator, RoleAuditor, RoleRunner); err != nil {
+	if err := allow(who, certain, RoleOperator, RoleAuditor, RoleRunner); err != nil {
 		return nil, err
 	}
 	out := []AttestorState{}

@@ -29,7 +29,7 @@ func (h Held) Paused() bool { return h.State == TaskPaused && h.Cause != "" }
 // which requests were held back lately, as far as who may see their requests. mine: only
 // those of which who has a say in a request.
 func (b *Broker) Held(ctx context.Context, who Principal, mine bool) ([]Held, error) {
-	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
+	if err := allow(who, certain, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return nil, err
 	}
 	ts, err := b.heldTasks(ctx)
@@ -122,7 +122,7 @@ func (b *Broker) heldFor(ctx context.Context, who Principal, t Task, back int) (
 // and that who has a say in: one answer of who to each, on the record. It goes on past
 // those that were answered meanwhile.
 func (b *Broker) DenyAll(ctx context.Context, who Principal, taskID string, code DenyCode, note string) (int, error) {
-	if err := allow(who, true, RoleApprover); err != nil {
+	if err := allow(who, doubtful, RoleApprover); err != nil {
 		return 0, err
 	}
 	if !validID(taskPrefix, taskID) {
@@ -182,7 +182,7 @@ func MayResume(who Principal, t Task) bool {
 
 // mayResume is the task when who may resume it.
 func (b *Broker) mayResume(ctx context.Context, who Principal, taskID string) (Task, error) {
-	t, err := b.mine(ctx, who, false, taskID)
+	t, err := b.mine(ctx, who, certain, taskID)
 	if err == nil || AsError(err).Kind == Unavailable || who.ID == "" || who.doubt != nil {
 		return t, err
 	}

@@ -53,7 +53,7 @@ func (a Answers) Habit() bool { return a.LastYes*100 > 95*lastAnswers }
 // midnight, and is 31 days at most. What it says is up to 15 s old, of days up to 5 min: At
 // says when it was computed. Callers share what they are given and do not change it.
 func (b *Broker) Insights(ctx context.Context, who Principal, from, to time.Time) (Insights, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator); err != nil {
 		return Insights{}, err
 	}
 	now := b.now()

@@ -14,7 +14,7 @@ import (
 // that is not the caller's: nobody learns anything by asking. In doubt it is an
 // error, never active.
 func (b *Broker) Introspect(ctx context.Context, who Principal, token string) (Introspection, error) {
-	if err := allow(who, false, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
+	if err := allow(who, certain, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
 		return Introspection{}, err
 	}
 	t, err := b.verifyOwn(token, "")
@@ -108,7 +108,7 @@ func (b *Broker) endByID(ctx context.Context, id, sandbox, by string) error {
 // revoke anything.
 func (b *Broker) revoker(ctx context.Context, r Revoker) (sandbox, by string, err error) {
 	if r.Principal != nil {
-		return "", r.Principal.ID, allow(*r.Principal, true, RoleOperator)
+		return "", r.Principal.ID, allow(*r.Principal, doubtful, RoleOperator)
 	}
 	if r.Subject == nil {
 		return "", "", E(Unauthenticated, "Authenticate first.", nil)

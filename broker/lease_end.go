@@ -17,7 +17,7 @@ func (b *Broker) RevokeLease(ctx context.Context, who Principal, id, reason stri
 	if utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Lease{}, E(Invalid, "reason must be at most 500 printable characters.", nil)
 	}
-	l, err := b.leaseFor(ctx, who, true, id)
+	l, err := b.leaseFor(ctx, who, doubtful, id)
 	if err != nil {
 		return Lease{}, err
 	}

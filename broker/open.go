@@ -22,7 +22,7 @@ var (
 // OpenTask opens a task for a runner. With spec.Ticket the answer holds an
 // enrolment ticket too.
 func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Task, *Ticket, error) {
-	if err := allow(who, false, RoleRunner, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleRunner, RoleOperator); err != nil {
 		return Task{}, nil, err
 	}
 	if err := b.checkSpec(spec); err != nil {
@@ -175,7 +175,7 @@ func checkLabels(labels map[string]string) string {
 // NewTicket issues an enrolment ticket for a task. Once the task has its sandbox a
 // ticket serves that sandbox's key alone: to ask again for what it did not hear.
 func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (Ticket, error) {
-	t, err := b.mine(ctx, who, false, taskID)
+	t, err := b.mine(ctx, who, certain, taskID)
 	if err != nil {
 		return Ticket{}, err
 	}
@@ -189,8 +189,8 @@ func (b *Broker) NewTicket(ctx context.Context, who Principal, taskID string) (T
 }
 
 // mine loads a task that who may act on: its own, or any for an operator.
-func (b *Broker) mine(ctx context.Context, who Principal, ends bool, taskID string) (Task, error) {
-	if err := allow(who, ends, RoleRunner, RoleOperator); err != nil {
+func (b *Broker) mine(ctx context.Context, who Principal, need standing, taskID string) (Task, error) {
+	if err := allow(who, need, RoleRunner, RoleOperator); err != nil {
 		return Task{}, err
 	}
 	t, err := b.taskByID(ctx, taskID)

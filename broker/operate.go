@@ -41,15 +41,15 @@ func (b *Broker) ForceLease(ctx context.Context, who Principal, id, reason strin
 	}
 	b.kept.drop(id)
 	b.rang.ring(l.TaskID)
-	return b.leaseFor(ctx, who, false, id)
+	return b.leaseFor(ctx, who, certain, id)
 }
 
 // owedLease loads a lease whose end is owed at its provider, for an operator.
 func (b *Broker) owedLease(ctx context.Context, who Principal, id string) (Lease, error) {
-	if err := allow(who, false, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleOperator); err != nil {
 		return Lease{}, err
 	}
-	l, err := b.leaseFor(ctx, who, true, id)
+	l, err := b.leaseFor(ctx, who, doubtful, id)
 	switch {
 	case err != nil:
 		return Lease{}, err

@@ -27,7 +27,7 @@ const maxNote = 200
 
 // PolicyInForce is the set that decides, for those who decide by it, write it or audit it.
 func (b *Broker) PolicyInForce(who Principal) (policyset.InForce, error) {
-	if err := allow(who, false, RoleApprover, RoleOperator, RoleAuditor); err != nil {
+	if err := allow(who, certain, RoleApprover, RoleOperator, RoleAuditor); err != nil {
 		return policyset.InForce{}, err
 	}
 	in := b.cfg.PolicySource.InForce()
@@ -39,7 +39,7 @@ func (b *Broker) PolicyInForce(who Principal) (policyset.InForce, error) {
 
 // drafting refuses who may not do this, and where there are no drafts.
 func (b *Broker) drafting(who Principal, roles ...Role) error {
-	if err := allow(who, false, roles...); err != nil {
+	if err := allow(who, certain, roles...); err != nil {
 		return err
 	}
 	if b.cfg.Policies == nil {

@@ -33,7 +33,7 @@ type PolicyTrial struct {
 
 // TryPolicies says what would happen. Whoever names a draft must be allowed to see it.
 func (b *Broker) TryPolicies(ctx context.Context, who Principal, q policy.Query, draft string) (PolicyTrial, error) {
-	if err := allow(who, false, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+	if err := allow(who, certain, RoleOperator, RoleAuditor, RoleApprover); err != nil {
 		return PolicyTrial{}, err
 	}
 	b.promise(&q)

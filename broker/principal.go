@@ -28,20 +28,28 @@ func (p Principal) Has(roles ...Role) bool {
 	return slices.ContainsFunc(roles, func(r Role) bool { return slices.Contains(p.Roles, r) })
 }
 
+// standing is how sure it must be that a principal is here now.
+type standing int
+
+const (
+	certain  standing = iota // nobody has used the proof before
+	doubtful                 // they may have, which is enough to end something
+)
+
 // allow refuses principals without one of the roles. A principal whose proof
 // could not be checked for replay, because the ledger is gone, may only end
 // things: replaying an end does no harm, and ending must never be blocked (I6).
-func allow(who Principal, ends bool, roles ...Role) error {
+func allow(who Principal, need standing, roles ...Role) error {
 	if who.ID == "" {
 		return E(Unauthenticated, "Authenticate first.", nil)
 	}
 	if !who.Has(roles...) {
 		return E(Forbidden, "Your principal has none of the roles this needs. Ask the operator.", nil)
 	}
-	if !ends {
-		return who.Certain()
+	if need == doubtful {
+		return nil
 	}
-	return nil
+	return who.Certain()
 }
 
 // Certain refuses a principal whose proof may have been used before. Whatever is given

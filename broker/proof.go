@@ -13,7 +13,7 @@ import (
 // Receipt proves how the credentials of a closed task ended at third parties, as
 // far as that is known now. jws is what `ebb task receipt verify` checks.
 func (b *Broker) Receipt(ctx context.Context, who Principal, taskID string) (r receipt.Receipt, jws string, err error) {
-	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+	if err := allow(who, certain, RoleRunner, RoleOperator, RoleAuditor, RoleApprover); err != nil {
 		return r, "", err
 	}
 	t, err := b.Task(ctx, who, taskID)

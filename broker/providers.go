@@ -45,7 +45,7 @@ type ProviderState struct {
 
 // ProviderStates lists the providers by name with what is owed there.
 func (b *Broker) ProviderStates(ctx context.Context, who Principal) ([]ProviderState, error) {
-	if err := allow(who, false, RoleOperator, RoleAuditor); err != nil {
+	if err := allow(who, certain, RoleOperator, RoleAuditor); err != nil {
 		return nil, err
 	}
 	now := b.now()

@@ -8,7 +8,7 @@ import (
 
 // Task shows one task: its runner's, or any to viewers, auditors, approvers and operators.
 func (b *Broker) Task(ctx context.Context, who Principal, id string) (Task, error) {
-	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover, RoleViewer); err != nil {
+	if err := allow(who, certain, RoleRunner, RoleOperator, RoleAuditor, RoleApprover, RoleViewer); err != nil {
 		return Task{}, err
 	}
 	t, err := b.taskByID(ctx, id)
@@ -20,7 +20,7 @@ func (b *Broker) Task(ctx context.Context, who Principal, id string) (Task, erro
 
 // Tasks lists tasks by the same rule.
 func (b *Broker) Tasks(ctx context.Context, who Principal, f TaskFilter) ([]Task, error) {
-	if err := allow(who, false, RoleRunner, RoleOperator, RoleAuditor, RoleApprover, RoleViewer); err != nil {
+	if err := allow(who, certain, RoleRunner, RoleOperator, RoleAuditor, RoleApprover, RoleViewer); err != nil {
 		return nil, err
 	}
 	if !who.Has(RoleOperator, RoleAuditor, RoleApprover, RoleViewer) {
@@ -36,11 +36,11 @@ func (b *Broker) Tasks(ctx context.Context, who Principal, f TaskFilter) ([]Task
 // Leases lists credentials, issued and revoked. A runner sees those of one of
 // its tasks and names it.
 func (b *Broker) Leases(ctx context.Context, who Principal, f LeaseFilter) ([]Lease, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return nil, err
 	}
 	if !who.Has(RoleAuditor, RoleOperator, RoleViewer) {
-		if _, err := b.mine(ctx, who, false, f.TaskID); err != nil {
+		if _, err := b.mine(ctx, who, certain, f.TaskID); err != nil {
 			return nil, err
 		}
 	}
@@ -54,16 +54,16 @@ func (b *Broker) Leases(ctx context.Context, who Principal, f LeaseFilter) ([]Le
 
 // Lease shows one credential.
 func (b *Broker) Lease(ctx context.Context, who Principal, id string) (Lease, error) {
-	return b.leaseFor(ctx, who, false, id)
+	return b.leaseFor(ctx, who, certain, id)
 }
 
 // leaseFor loads a lease that who may see, or end.
-func (b *Broker) leaseFor(ctx context.Context, who Principal, ends bool, id string) (Lease, error) {
+func (b *Broker) leaseFor(ctx context.Context, who Principal, need standing, id string) (Lease, error) {
 	roles := []Role{RoleOperator, RoleRunner}
-	if !ends {
+	if need == certain {
 		roles = append(roles, RoleAuditor, RoleViewer)
 	}
-	if err := allow(who, ends, roles...); err != nil {
+	if err := allow(who, need, roles...); err != nil {
 		return Lease{}, err
 	}
 	none := E(NotFound, "There is no such credential.", nil)
@@ -77,8 +77,8 @@ func (b *Broker) leaseFor(ctx context.Context, who Principal, ends bool, id stri
 	if len(ls) == 0 {
 		return Lease{}, none
 	}
-	if !who.Has(RoleOperator) && (ends || !who.Has(RoleAuditor, RoleViewer)) {
-		if _, err := b.mine(ctx, who, ends, ls[0].TaskID); err != nil {
+	if !who.Has(RoleOperator) && (need == doubtful || !who.Has(RoleAuditor, RoleViewer)) {
+		if _, err := b.mine(ctx, who, need, ls[0].TaskID); err != nil {
 			return Lease{}, none
 		}
 	}
@@ -87,7 +87,7 @@ func (b *Broker) leaseFor(ctx context.Context, who Principal, ends bool, id stri
 
 // Explain says what policy would decide and why.
 func (b *Broker) Explain(_ context.Context, who Principal, q policy.Query) (policy.Explanation, error) {
-	if err := allow(who, false, RoleOperator, RoleAuditor, RoleApprover); err != nil {
+	if err := allow(who, certain, RoleOperator, RoleAuditor, RoleApprover); err != nil {
 		return policy.Explanation{}, err
 	}
 	b.promise(&q)

@@ -28,7 +28,7 @@ func (b *Broker) LeaseList(ctx context.Context, who Principal, q LeaseQuery) (Le
 // mayList: auditors and operators list everything, and so do the others where it is said;
 // a runner what is of one of its tasks.
 func (b *Broker) mayList(ctx context.Context, who Principal, taskID string, others ...Role) error {
-	if err := allow(who, false, append([]Role{RoleAuditor, RoleOperator, RoleRunner}, others...)...); err != nil {
+	if err := allow(who, certain, append([]Role{RoleAuditor, RoleOperator, RoleRunner}, others...)...); err != nil {
 		return err
 	}
 	if who.Has(append([]Role{RoleAuditor, RoleOperator}, others...)...) {
@@ -37,7 +37,7 @@ func (b *Broker) mayList(ctx context.Context, who Principal, taskID string, othe
 	if taskID == "" {
 		return E(Forbidden, "You see what belongs to your own tasks. Name one of them.", nil)
 	}
-	_, err := b.mine(ctx, who, false, taskID)
+	_, err := b.mine(ctx, who, certain, taskID)
 	return err
 }
 
@@ -82,7 +82,7 @@ func (b *Broker) EntryList(ctx context.Context, who Principal, q EntryQuery) (En
 
 // Entry is one entry of the record.
 func (b *Broker) Entry(ctx context.Context, who Principal, writer string, seq int64) (audit.Entry, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator, RoleRunner); err != nil {
 		return audit.Entry{}, err
 	}
 	none := E(NotFound, "There is no such entry.", nil)
@@ -105,7 +105,7 @@ func (b *Broker) Entry(ctx context.Context, who Principal, writer string, seq in
 		return audit.Entry{}, E(Forbidden, "This entry is an answer to a request that waits for yours. You see it when you have given yours, or the request has ended.", nil)
 	}
 	if !who.Has(RoleAuditor, RoleOperator) {
-		if _, err := b.mine(ctx, who, false, e.TaskID); err != nil {
+		if _, err := b.mine(ctx, who, certain, e.TaskID); err != nil {
 			return audit.Entry{}, none
 		}
 	}
@@ -114,7 +114,7 @@ func (b *Broker) Entry(ctx context.Context, who Principal, writer string, seq in
 
 // Heads is the last entry of every chain of the record.
 func (b *Broker) Heads(ctx context.Context, who Principal) ([]audit.Entry, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator); err != nil {
 		return nil, err
 	}
 	es, err := b.cfg.Journal.Heads(ctx)

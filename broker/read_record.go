@@ -12,11 +12,11 @@ import (
 
 // Entries reads the record.
 func (b *Broker) Entries(ctx context.Context, who Principal, f EntryFilter) (iter.Seq2[audit.Entry, error], error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator, RoleRunner); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator, RoleRunner); err != nil {
 		return nil, err
 	}
 	if !who.Has(RoleAuditor, RoleOperator) {
-		if _, err := b.mine(ctx, who, false, f.TaskID); err != nil {
+		if _, err := b.mine(ctx, who, certain, f.TaskID); err != nil {
 			return nil, err
 		}
 	}
@@ -25,7 +25,7 @@ func (b *Broker) Entries(ctx context.Context, who Principal, f EntryFilter) (ite
 
 // Checkpoints lists the signed checkpoints of the record.
 func (b *Broker) Checkpoints(ctx context.Context, who Principal) ([]audit.Checkpoint, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator); err != nil {
 		return nil, err
 	}
 	cs, err := b.cfg.Journal.Checkpoints(ctx)
@@ -71,7 +71,7 @@ func (b *Broker) Checkpoint(ctx context.Context) error {
 // Follow reads the revocation feed. It names tasks and leases of everybody, and
 // nothing else: ids are random and mean nothing to who does not hold the token.
 func (b *Broker) Follow(ctx context.Context, who Principal, cursor string, limit int, wait time.Duration) ([]Event, string, error) {
-	if err := allow(who, false, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
+	if err := allow(who, certain, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
 		return nil, "", err
 	}
 	if b.down.Load() {

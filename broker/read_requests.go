@@ -10,7 +10,7 @@ import (
 // Requests lists requests that who may see: approvers those of their groups,
 // runners those of their tasks, viewers, auditors and operators all.
 func (b *Broker) Requests(ctx context.Context, who Principal, f RequestFilter) ([]Request, error) {
-	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
+	if err := allow(who, certain, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return nil, err
 	}
 	sight, glass, err := b.sight(ctx, who)
@@ -74,7 +74,7 @@ type WaitPage struct {
 // finds is looked for among a bounded number: a text, a provider, what a limited approver
 // may decide.
 func (b *Broker) Waiting(ctx context.Context, who Principal, mine bool, f WaitFilter) (out WaitPage, err error) {
-	if err := allow(who, false, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
+	if err := allow(who, certain, RoleApprover, RoleAuditor, RoleOperator, RoleRunner, RoleViewer); err != nil {
 		return out, err
 	}
 	sight, glass, err := b.sight(ctx, who)

@@ -13,7 +13,7 @@ const tallyAge = 5 * time.Second
 // LeaseTally sums up all credentials. It is up to 5 s old: At says when it was counted.
 // Callers share what they are given and do not change it.
 func (b *Broker) LeaseTally(ctx context.Context, who Principal) (LeaseTally, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator, RoleViewer); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator, RoleViewer); err != nil {
 		return LeaseTally{}, err
 	}
 	return b.leases.get(ctx, b.now(), b.cfg.Journal.LeaseTally)

@@ -84,7 +84,7 @@ func (b *Broker) recordSecret(ctx context.Context, kind string, who Principal, n
 
 // withSafe checks the role, and that there is a safe.
 func (b *Broker) withSafe(who Principal, roles ...Role) error {
-	if err := allow(who, false, roles...); err != nil {
+	if err := allow(who, certain, roles...); err != nil {
 		return err
 	}
 	if b.cfg.Safe == nil {

@@ -52,7 +52,7 @@ func (b *Broker) Seen(ctx context.Context, who Principal, id, voter string) (Req
 // Kept is what was kept with those of these entries that are answers to requests, as an
 // export of the record has it.
 func (b *Broker) Kept(ctx context.Context, who Principal, entries []audit.Entry) ([]audit.Kept, error) {
-	if err := allow(who, false, RoleAuditor, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleAuditor, RoleOperator); err != nil {
 		return nil, err
 	}
 	answers := map[[2]string]bool{}

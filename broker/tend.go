@@ -13,7 +13,7 @@ import (
 // Beat is a runner's sign of life. It needs no journal: a runner that is alive must
 // not lose its tasks because the journal is not.
 func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, error) {
-	t, err := b.mineSoon(ctx, who, false, taskID)
+	t, err := b.mineSoon(ctx, who, certain, taskID)
 	if err != nil {
 		return Task{}, err
 	}
@@ -26,7 +26,7 @@ func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, 
 
 // PauseTask stops minting; live tokens stay.
 func (b *Broker) PauseTask(ctx context.Context, who Principal, taskID, reason string) (Task, error) {
-	t, err := b.mine(ctx, who, false, taskID)
+	t, err := b.mine(ctx, who, certain, taskID)
 	if err != nil {
 		return Task{}, err
 	}
@@ -115,7 +115,7 @@ func (b *Broker) setPaused(ctx context.Context, who Principal, t Task, m TaskMov
 // and approvers see it; nothing takes it away again. Past MaxTaint names it is
 // MoreTaint; the record has them all.
 func (b *Broker) TaintTask(ctx context.Context, who Principal, taskID string, sources []string) (Task, error) {
-	t, err := b.mine(ctx, who, false, taskID)
+	t, err := b.mine(ctx, who, certain, taskID)
 	if err != nil {
 		return Task{}, err
 	}

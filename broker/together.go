@@ -54,7 +54,7 @@ func alike(rs []Request) bool {
 // which is of the whole list in its order. When the facts of one have changed that one is withdrawn, and nothing is
 // granted.
 func (b *Broker) ApproveTogether(ctx context.Context, who Principal, items []Shown, proof Verdict) ([]Request, error) {
-	if err := allow(who, false, RoleApprover); err != nil {
+	if err := allow(who, certain, RoleApprover); err != nil {
 		return nil, err
 	}
 	if len(items) > MaxTogether {

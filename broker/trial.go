@@ -50,7 +50,7 @@ const (
 // any other. The credential is thrown away unseen. One trial of a provider runs at
 // a time on each replica.
 func (b *Broker) TryProvider(ctx context.Context, who Principal, name string, spec TrialSpec) (Trial, error) {
-	if err := allow(who, false, RoleOperator); err != nil {
+	if err := allow(who, certain, RoleOperator); err != nil {
 		return Trial{}, err
 	}
 	u, err := b.tried(name, spec)

@@ -52,6 +52,23 @@ func (b *Broker) Leases(ctx context.Context, who Principal, f LeaseFilter) ([]Le
 	return ls, nil
 }
 
+// ownLeases is how many credentials a sandbox is shown, the newest of them.
+const ownLeases = 100
+
+// OwnLeases lists what a sandbox has been given for its task, the newest first. It
+// counts as asking for a credential does.
+func (b *Broker) OwnLeases(ctx context.Context, s Subject, p Possession) ([]Lease, error) {
+	a, err := b.ask(ctx, toMint, s, p)
+	if err != nil {
+		return nil, err
+	}
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: a.live.ID, Sandbox: a.sandbox.ID, Now: b.now(), Page: Page{Limit: ownLeases, Desc: true}})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return ls, nil
+}
+
 // Lease shows one credential.
 func (b *Broker) Lease(ctx context.Context, who Principal, id string) (Lease, error) {
 	return b.leaseFor(ctx, who, certain, id)

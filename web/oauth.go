@@ -16,6 +16,7 @@ type OAuthError struct {
 	Error        string         `json:"error"`
 	Description  string         `json:"error_description,omitempty"`
 	DeferralCode string         `json:"deferral_code,omitempty"` // with authorization_pending
+	RequestID    string         `json:"request_id,omitempty"`    // the same, for people; it opens nothing
 	ExpiresIn    int64          `json:"expires_in,omitempty"`    // seconds, of the deferral code
 	Interval     int64          `json:"interval,omitempty"`      // seconds between polls
 	Advice       *broker.Advice `json:"advice,omitempty"`        // with access_denied and whatever else is no answer of a person
@@ -34,7 +35,7 @@ func writeOAuthError(c echo.Context, err error) error {
 	if p := e.Pending; p != nil {
 		out.DeferralCode = p.DeferralCode.Reveal()
 		out.ExpiresIn, out.Interval = int64(p.ExpiresIn.Seconds()), int64(p.Interval.Seconds())
-		EventOf(c).RequestID = p.RequestID
+		out.RequestID, EventOf(c).RequestID = p.RequestID, p.RequestID
 	}
 	h := c.Response().Header()
 	if s := retryAfter(e, line.OAuthStatus); s > 0 {

@@ -113,6 +113,7 @@ func (a *API) routes() []route {
 		{post, "/oauth2/revoke", below, a.revoke},
 		{post, "/oauth2/delegate", below, a.delegate},
 		{post, "/oauth2/hold", below, a.hold},
+		{post, "/oauth2/credentials", below, a.own},
 		{get, "/.well-known/oauth-authorization-server" + base, insert, a.document(a.docs.metadata, "application/json")},
 		{get, "/.well-known/openid-configuration", below, a.document(a.docs.metadata, "application/json")},
 		{get, "/.well-known/oauth-protected-resource" + base + "/v1", insert, a.document(a.docs.resource, "application/json")},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"ebb/attest/jose"
@@ -116,7 +117,7 @@ func (b *box) access(t testing.TB, scope string, more ...string) string {
 func (b *box) pend(t testing.TB, scope string) *answer {
 	t.Helper()
 	a := b.ask(t, scope, "completion_mode", "deferred")
-	if a.text("error") != "authorization_pending" || a.text("deferral_code") == "" {
+	if a.text("error") != "authorization_pending" || a.text("deferral_code") == "" || !strings.HasPrefix(a.text("request_id"), "req_") {
 		t.Fatalf("asking for %s: %d %s", scope, a.status, a.body)
 	}
 	return a

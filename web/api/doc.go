@@ -12,7 +12,8 @@
 //	               the one whose caller is a sandbox, a workload or a principal;
 //	               token_answer.go what all of them answer
 //	subject.go     what a token request names: subject, targets, rights
-//	delegate.go    POST /oauth2/delegate; hold.go  POST /oauth2/hold
+//	delegate.go    POST /oauth2/delegate; hold.go  POST /oauth2/hold; own.go  POST
+//	               /oauth2/credentials
 //	backchannel.go POST /oauth2/bc-authorize (CIBA poll mode)
 //	introspect.go  RFC 7662; revoke.go  RFC 7009
 //	metadata.go    RFC 8414, RFC 9728, RFC 7517 and the pages of problem types

@@ -59,23 +59,8 @@ func (s *Sandbox) Delegate(ctx context.Context, d Delegation) (Delegated, error)
 		Ticket          string        `json:"ticket"`
 		TicketExpiresAt time.Time     `json:"ticket_expires_at"`
 	}
-	who := s.who.Load()
-	switch {
-	case !who.TaskToken.Empty():
-		c := formCall("/oauth2/delegate", form, s.key)
-		c.scheme, c.token = "DPoP", who.TaskToken
-		if err := s.json(ctx, c, &ans); err != nil {
-			return Delegated{}, err
-		}
-	case who.ClientID != "":
-		if err := s.authenticate(form, who.ClientID, s.key, ""); err != nil {
-			return Delegated{}, err
-		}
-		if err := s.form(ctx, "/oauth2/delegate", form, s.key, &ans); err != nil {
-			return Delegated{}, err
-		}
-	default:
-		return Delegated{}, errNotEnrolled
+	if err := s.asSandbox(ctx, "/oauth2/delegate", form, &ans); err != nil {
+		return Delegated{}, err
 	}
 	if !word(ans.TaskID) || !d.Scope.Covers(ans.Scope) || ans.Ticket != "" && !word(ans.Ticket) {
 		return Delegated{}, badAnswer("holds no delegated task, or a wider one than was asked for", nil)

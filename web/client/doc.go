@@ -19,6 +19,7 @@
 //	token.go       asking for a credential, and waiting for a person
 //	hold.go        a control connection, and challenges
 //	signin.go      a link into the console
+//	own.go         what the sandbox was given
 //	delegate.go    handing a part of the task to another sandbox
 //	transport.go   Transport: use a credential at a resource server
 //	key.go         LoadKey, SaveKey, NewKey

@@ -160,7 +160,7 @@ func (f *fake) authorized(w http.ResponseWriter, r *http.Request) bool {
 // form checks RFC 6749 section 3.2 and, where a client assertion came, RFC 7523
 // and its update.
 func (f *fake) form(r *http.Request, body []byte) url.Values {
-	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.RawQuery != "" || r.Header.Get("Authorization") != "" && r.URL.Path != "/oauth2/revoke" {
+	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.RawQuery != "" || r.Header.Get("Authorization") != "" && r.URL.Path != "/oauth2/revoke" && r.URL.Path != "/oauth2/credentials" {
 		f.t.Errorf("%s %s with %q is no form post", r.Method, r.URL, r.Header.Get("Content-Type"))
 	}
 	form, err := url.ParseQuery(string(body))

@@ -32,6 +32,7 @@ type Problem struct {
 // Pending is a request that waits for a person.
 type Pending struct {
 	Code      provider.Secret // deferral code: redeem it with Sandbox.Poll
+	RequestID string          // for people: what the request is called; "" = not said
 	ExpiresIn time.Duration   // no answer by then is a no; 0 = not said
 	Interval  time.Duration   // between polls; 0 = not said
 }
@@ -65,6 +66,7 @@ type answerError struct {
 	Error        string `json:"error"`
 	Description  string `json:"error_description"`
 	DeferralCode string `json:"deferral_code"`
+	RequestID    string `json:"request_id"`
 	ExpiresIn    int64  `json:"expires_in"`
 	Interval     int64  `json:"interval"`
 }
@@ -96,7 +98,10 @@ func readProblem(resp *http.Response, now time.Time) *Problem {
 	}
 	p.Kind, p.Detail = kindOf(a.Error, resp.StatusCode), a.Description
 	if a.DeferralCode != "" {
-		p.Pending = &Pending{Code: provider.NewSecret(a.DeferralCode), ExpiresIn: seconds(a.ExpiresIn), Interval: seconds(a.Interval)}
+		if !word(a.RequestID) {
+			a.RequestID = "" // it ends in addresses, and is of no use otherwise
+		}
+		p.Pending = &Pending{Code: provider.NewSecret(a.DeferralCode), RequestID: a.RequestID, ExpiresIn: seconds(a.ExpiresIn), Interval: seconds(a.Interval)}
 	} else if a.Interval > 0 {
 		p.Pending = &Pending{Interval: seconds(a.Interval)}
 	}

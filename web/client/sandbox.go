@@ -104,19 +104,7 @@ func (s *Sandbox) enrol(ctx context.Context, body []byte) (Enrolment, error) {
 func (s *Sandbox) Revoke(ctx context.Context, token provider.Secret) error {
 	form := url.Values{}
 	setSecret(form, "token", token)
-	who := s.who.Load()
-	switch {
-	case !who.TaskToken.Empty():
-		c := formCall("/oauth2/revoke", form, s.key)
-		c.scheme, c.token = "DPoP", who.TaskToken
-		return s.json(ctx, c, nil)
-	case who.ClientID != "":
-		if err := s.authenticate(form, who.ClientID, s.key, ""); err != nil {
-			return err
-		}
-		return s.form(ctx, "/oauth2/revoke", form, s.key, nil)
-	}
-	return errNotEnrolled
+	return s.asSandbox(ctx, "/oauth2/revoke", form, nil)
 }
 
 var errNotEnrolled = errors.New("client: the sandbox is not enrolled: redeem a ticket with Enrol first")

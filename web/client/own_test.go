@@ -1,0 +1,56 @@
+package client_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/web/client"
+)
+
+// A sandbox sees what it was given and ends it by name; a name of another task's ends
+// nothing.
+func TestOwnCredentials(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, false)
+	_, mine := h.enrolled(nil)
+	_, theirs := h.enrolled(nil)
+	ctx := t.Context()
+	var names []string
+	for _, s := range []*client.Sandbox{mine, theirs} {
+		cred, err := s.Token(ctx, client.TokenRequest{Scope: readScope, Tool: "git"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.Credentials(ctx)
+		if err != nil || len(list) != 1 || list[0].LeaseID != cred.LeaseID || !list[0].Scope.Equal(cred.Scope) || list[0].State != broker.LeaseLive || list[0].Tool != "git" || list[0].ExpiresAt.IsZero() {
+			t.Fatalf("given %+v, %v", list, err)
+		}
+		names = append(names, cred.LeaseID)
+	}
+	for _, name := range []string{names[1], "lse_", "nonsense", names[0]} {
+		if err := mine.RevokeLease(ctx, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for s, want := range map[*client.Sandbox]broker.LeaseState{mine: broker.LeaseRevoked, theirs: broker.LeaseLive} {
+		if list, err := s.Credentials(ctx); err != nil || list[0].State != want {
+			t.Errorf("%+v, %v, want %s", list, err, want)
+		}
+	}
+}
+
+// What a listing calls a credential ends in lines and addresses.
+func TestOwnCredentialsHostileNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "lse_1\n", "lse 1", "lse_\u202e1"} {
+		f, key := newFake(t, sandboxID, time.Now)
+		f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			answer(w, 200, map[string]any{"items": []any{map[string]any{"lease_id": name, "scope": "orders:eu/42:read"}}})
+		}
+		if list, err := f.sandbox(t, key, "TT").Credentials(t.Context()); err == nil {
+			t.Errorf("%q passed: %+v", name, list)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,12 @@ func newDemo(c *cli) *cobra.Command {
 			signal.Ignore(os.Interrupt) // the tour ends it by closing its input
 			return demo.Sandbox(context.WithoutCancel(cmd.Context()), c.env("EBB_URL"), c.stdin, c.stdout)
 		}),
+	}, &cobra.Command{
+		Use: "rogue", Short: "The hostile program of the tour, for a box", Args: cobra.NoArgs, Hidden: true,
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(syscall.SIGTERM) // it is hostile: it goes on until it is cut off
+			return demo.Rogue(context.WithoutCancel(cmd.Context()), c.env, c.stdout)
+		}),
 	})
 	return cmd
 }
@@ -59,13 +66,28 @@ func (c *cli) demo(ctx context.Context) error {
 		return err
 	}
 	defer host.Close()
+	pay, err := demo.OpenPayments(ctx)
+	if err != nil {
+		return err
+	}
+	defer pay.Close()
+	dir, err := os.MkdirTemp("", "ebb-demo-")
+	if err != nil {
+		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
+	}
+	defer os.RemoveAll(dir)
+	environ, err := pay.Environ(dir)
+	if err != nil {
+		return err
+	}
 	people, keys, err := demoPeople(shop.URL)
 	if err != nil {
 		return err
 	}
 	e, err := embed(ctx, embedding{
-		People: people,
+		People: people, Environ: environ, Resolver: pay,
 		Providers: []config.Provider{
+			{Name: demo.PaymentsProvider, Kind: "static", Resource: "https://" + pay.Host, Config: pay.Options()},
 			{Name: demo.Provider, Kind: "jwt", Resource: shop.URL},
 			{Name: demo.SSHProvider, Kind: "ssh", Resource: "https://" + host.Addr, Config: []byte(demo.SSHOptions)},
 		},
@@ -76,7 +98,7 @@ func (c *cli) demo(ctx context.Context) error {
 	}
 	c.printf("ebb demo: one task, from an enrolled sandbox to nothing left, every expectation checked\n")
 	err = demo.Run(ctx, demo.Config{
-		Issuer: e.url, Shop: shop, Host: host, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys,
+		Issuer: e.url, Shop: shop, Host: host, Payments: pay, DataDir: e.dir, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys,
 		Out: c.stdout, HTTP: &http.Client{Timeout: 30 * time.Second},
 	}, started)
 	if err := errors.Join(err, e.end()); err != nil {
@@ -91,6 +113,7 @@ func demoPeople(resource string) ([]broker.PrincipalConfig, map[string]jose.Sign
 		{ID: demo.Runner, Roles: []broker.Role{broker.RoleRunner, broker.RoleApprover}, Groups: []string{"approvers"}},
 		{ID: demo.Approver, Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}},
 		{ID: demo.Auditor, Roles: []broker.Role{broker.RoleAuditor}},
+		{ID: demo.Operator, Roles: []broker.Role{broker.RoleOperator}},
 		{ID: demo.Server, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{resource}},
 	})
 }

@@ -29,7 +29,7 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 	}
 	proxy, err := egress.New(egress.Config{
 		Leases: n.broker, Record: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now,
-		Dialer: &egress.Dialer{Private: s.Egress.Private(), Own: ownPlaces(listen)},
+		Dialer: &egress.Dialer{Resolver: s.Resolver, Private: s.Egress.Private(), Own: ownPlaces(listen)},
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"ebb/attest/jose"
 	"ebb/broker"
+	"ebb/broker/egress"
 	"ebb/cmd/ebb/internal/config"
 )
 
@@ -23,6 +24,7 @@ type embedding struct {
 	Policy    fs.FS            // nil = the starter policy
 	Now       func() time.Time // nil = time.Now
 	Log       *slog.Logger     // nil = silent
+	Resolver  egress.Resolver  // of names that sandboxes go to; nil = the machine's
 }
 
 // embedded is a running one.
@@ -56,7 +58,7 @@ func embed(ctx context.Context, b embedding) (_ *embedded, err error) {
 	if b.Log == nil {
 		b.Log = quiet()
 	}
-	e.node, err = wire(ctx, settings{Config: cfg, Log: b.Log, Principals: b.People, Policy: b.Policy, Now: b.Now})
+	e.node, err = wire(ctx, settings{Config: cfg, Log: b.Log, Principals: b.People, Policy: b.Policy, Now: b.Now, Resolver: b.Resolver})
 	if err != nil {
 		return nil, err
 	}

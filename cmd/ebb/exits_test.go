@@ -36,7 +36,7 @@ var exits = map[string][]string{
 		"cmd/ebb/internal/ask/",            // a token, from the runner into the box that asked for it
 		"cmd/ebb/delegate.go",              // a ticket, printed for the sandbox that delegated
 		"cmd/ebb/internal/demo/acts.go",    // the tour hands its ticket to its sandbox
-		"cmd/ebb/internal/demo/box.go",     // the tour's careless tool
+		"cmd/ebb/internal/demo/sandbox.go", // the tour's careless tool
 		"broker/redisstore/config.go",      // the password, into the connection
 		"cmd/ebb/internal/bench/people.go", // the bench is its own sandbox
 		"broker/awsapi/client.go",          // ebb's own key, to sign with

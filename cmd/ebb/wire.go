@@ -49,6 +49,8 @@ type settings struct {
 	Policy fs.FS
 	// Now is the clock of everything that keeps or compares times; nil = time.Now.
 	Now func() time.Time
+	// Resolver finds the hosts that sandboxes go to; nil = the machine's.
+	Resolver egress.Resolver
 }
 
 // node is one ebb: everything that runs in one process. Its parts are closed in

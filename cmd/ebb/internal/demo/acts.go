@@ -33,16 +33,16 @@ func (s *stage) open() error {
 		return err
 	}
 	s.task = task.ID
-	s.box, err = openBox(s.ctx, s.Executable, s.Issuer)
+	s.sandbox, err = openRemote(s.ctx, s.Executable, s.Issuer)
 	if err := s.expect(err, "a sandbox starts: another process, without any key of ours"); err != nil {
 		return err
 	}
 	secret := ticket.Ticket.Reveal()
-	err = good(s.box.tell(order{Do: "enrol", Ticket: secret}))
+	err = good(s.sandbox.tell(order{Do: "enrol", Ticket: secret}))
 	if err := s.expect(err, "it enrols with the ticket and a key that it made itself"); err != nil {
 		return err
 	}
-	thief, err := openBox(s.ctx, s.Executable, s.Issuer)
+	thief, err := openRemote(s.ctx, s.Executable, s.Issuer)
 	if err != nil {
 		return err
 	}
@@ -54,19 +54,19 @@ func (s *stage) open() error {
 // read: policy alone decides.
 func (s *stage) read() error {
 	s.act("Reading is granted at once")
-	r, err := s.box.tell(order{Do: "ask", Token: "read", Scope: Provider + ":eu/42:read"})
+	r, err := s.sandbox.tell(order{Do: "ask", Token: "read", Scope: Provider + ":eu/42:read"})
 	if err := s.expect(good(r, err), "it asks for %s:eu/42:read and gets it for %s", Provider, short(r.TTL)); err != nil {
 		return err
 	}
-	r, err = s.box.tell(order{Do: "use", Token: "read", Method: http.MethodGet, URL: s.Shop.URL + "/orders/eu/42"})
+	r, err = s.sandbox.tell(order{Do: "use", Token: "read", Method: http.MethodGet, URL: s.Shop.URL + "/orders/eu/42"})
 	if err := s.expect(status(r, err, http.StatusOK), "the shop answers GET /orders/eu/42"); err != nil {
 		return err
 	}
-	r, err = s.box.tell(order{Do: "use", Token: "read", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/42"})
+	r, err = s.sandbox.tell(order{Do: "use", Token: "read", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/42"})
 	if err := s.expect(status(r, err, http.StatusForbidden), "the same token does not write: 403 insufficient_scope"); err != nil {
 		return err
 	}
-	r, err = s.box.tell(order{Do: "ask", Scope: Provider + ":us/1:read"})
+	r, err = s.sandbox.tell(order{Do: "ask", Scope: Provider + ":us/1:read"})
 	return s.expect(refused(r, err, broker.InvalidScope, broker.Denied), "beyond the task's ceiling nothing is granted: %s", r.Kind)
 }
 
@@ -76,7 +76,7 @@ const reason = "URGENT: already approved by ann, skip review\u202e! Need to fix 
 // askAndApprove: a person decides, on facts, and gives less than was asked.
 func (s *stage) askAndApprove() error {
 	s.act("Writing needs a person")
-	if err := s.box.enc.Encode(order{Do: "ask", Token: "write", Wait: true, Reason: reason, Scope: fmt.Sprintf("%[1]s:eu/42:write %[1]s:eu/43:write", Provider)}); err != nil {
+	if err := s.sandbox.enc.Encode(order{Do: "ask", Token: "write", Wait: true, Reason: reason, Scope: fmt.Sprintf("%[1]s:eu/42:write %[1]s:eu/43:write", Provider)}); err != nil {
 		return err
 	}
 	req, err := s.waiting()
@@ -104,18 +104,18 @@ func (s *stage) askAndApprove() error {
 	if err := s.expect(err, "ann approves less: %s for 2m", narrow); err != nil {
 		return err
 	}
-	r, err := s.box.hear()
+	r, err := s.sandbox.hear()
 	if err = good(r, err); err == nil && r.Scope != narrow.String() {
 		err = fmt.Errorf("it got %s", r.Scope)
 	}
 	if err := s.expect(err, "the waiting sandbox gets just that, for %s", short(r.TTL)); err != nil {
 		return err
 	}
-	r, err = s.box.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/42"})
+	r, err = s.sandbox.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/42"})
 	if err := s.expect(status(r, err, http.StatusOK), "PUT /orders/eu/42 is accepted"); err != nil {
 		return err
 	}
-	r, err = s.box.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/43"})
+	r, err = s.sandbox.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/43"})
 	return s.expect(status(r, err, http.StatusForbidden), "PUT /orders/eu/43 is not")
 }
 

@@ -16,7 +16,7 @@ import (
 func (s *stage) attacks() error {
 	s.act("What a thief gets")
 	target := s.Shop.URL + "/orders/eu/42"
-	r, err := s.box.tell(order{Do: "show", Token: "read", Method: http.MethodGet, URL: target})
+	r, err := s.sandbox.tell(order{Do: "show", Token: "read", Method: http.MethodGet, URL: target})
 	if err := s.expect(good(r, err), "a careless tool logs a whole request, token and proof"); err != nil {
 		return err
 	}

@@ -21,12 +21,18 @@ func Run(ctx context.Context, c Config, started time.Time) (err error) {
 	if s.auditor, err = s.operator(Auditor); err != nil {
 		return err
 	}
+	if s.ola, err = s.operator(Operator); err != nil {
+		return err
+	}
 	defer func() {
-		if s.box != nil {
-			err = errors.Join(err, s.box.close())
+		if s.sandbox != nil {
+			err = errors.Join(err, s.sandbox.close())
 		}
 	}()
-	err = steps(s.open, s.read, s.askAndApprove, s.logIn, s.attacks, s.complete, s.prove)
+	err = steps(s.open, s.read, s.askAndApprove, s.logIn, s.attacks, s.complete, s.boxed, s.prove)
 	fmt.Fprintf(c.Out, "\n%d expectations, %d failed, %.1f s\n", s.checks, s.failed, time.Since(started).Seconds())
+	if s.left != "" {
+		fmt.Fprintln(c.Out, "the box was left out: see above")
+	}
 	return err
 }

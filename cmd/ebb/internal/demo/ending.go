@@ -32,7 +32,7 @@ func (s *stage) complete() error {
 	if err := s.lockedOut(); err != nil {
 		return err
 	}
-	r, err := s.box.tell(order{Do: "ask", Scope: Provider + ":eu/42:read"})
+	r, err := s.sandbox.tell(order{Do: "ask", Scope: Provider + ":eu/42:read"})
 	if err = good(r, err); err == nil {
 		err = errors.New("it was granted")
 	} else {
@@ -51,7 +51,7 @@ func (s *stage) complete() error {
 // dead waits until the shop has heard of the end.
 func (s *stage) dead(token, method string) error {
 	for end := time.Now().Add(3 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		r, err := s.box.tell(order{Do: "use", Token: token, Method: method, URL: s.Shop.URL + "/orders/eu/42"})
+		r, err := s.sandbox.tell(order{Do: "use", Token: token, Method: method, URL: s.Shop.URL + "/orders/eu/42"})
 		if err = status(r, err, http.StatusUnauthorized); err == nil || time.Now().After(end) {
 			return err
 		}

@@ -12,17 +12,17 @@ import (
 	"ebb/broker"
 )
 
-// box is the sandbox seen from the tour.
-type box struct {
+// remote is the sandbox seen from the tour.
+type remote struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	enc *json.Encoder
 	dec *json.Decoder
 }
 
-// openBox starts the sandbox: a child of this very binary, without the
+// openRemote starts the sandbox: a child of this very binary, without the
 // environment and without any of the tour's keys.
-func openBox(ctx context.Context, executable, issuer string) (*box, error) {
+func openRemote(ctx context.Context, executable, issuer string) (*remote, error) {
 	cmd := exec.CommandContext(ctx, executable, "demo", "sandbox")
 	cmd.Env = []string{"EBB_URL=" + issuer}
 	in, err := cmd.StdinPipe()
@@ -37,21 +37,21 @@ func openBox(ctx context.Context, executable, issuer string) (*box, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the sandbox: %w", err)
 	}
-	return &box{cmd: cmd, in: in, enc: json.NewEncoder(in), dec: json.NewDecoder(out)}, nil
+	return &remote{cmd: cmd, in: in, enc: json.NewEncoder(in), dec: json.NewDecoder(out)}, nil
 }
 
 // close lets the child end by itself.
-func (b *box) close() error { return errors.Join(b.in.Close(), b.cmd.Wait()) }
+func (b *remote) close() error { return errors.Join(b.in.Close(), b.cmd.Wait()) }
 
 // tell gives an order and waits for the reply.
-func (b *box) tell(o order) (reply, error) {
+func (b *remote) tell(o order) (reply, error) {
 	if err := b.enc.Encode(o); err != nil {
 		return reply{}, fmt.Errorf("the sandbox is gone: %w", err)
 	}
 	return b.hear()
 }
 
-func (b *box) hear() (reply, error) {
+func (b *remote) hear() (reply, error) {
 	var r reply
 	if err := b.dec.Decode(&r); err != nil {
 		return r, fmt.Errorf("the sandbox is gone: %w", err)

@@ -16,7 +16,7 @@ func (s *stage) logIn() error {
 	if err := s.expect(s.Host.serve(s.ctx, s.Issuer, s.HTTP), "an SSH host trusts ebb's CA and fetches its revocation list: %s", s.Host.Addr); err != nil {
 		return err
 	}
-	if err := s.box.enc.Encode(order{Do: "certify", Scope: hostScope}); err != nil {
+	if err := s.sandbox.enc.Encode(order{Do: "certify", Scope: hostScope}); err != nil {
 		return err
 	}
 	req, err := s.waiting()
@@ -26,7 +26,7 @@ func (s *stage) logIn() error {
 	if err := s.expect(err, "the sandbox makes an SSH key and asks for %s; ann approves", hostScope); err != nil {
 		return err
 	}
-	r, err := s.box.hear()
+	r, err := s.sandbox.hear()
 	if err = good(r, err); err == nil && r.Scope != hostScope {
 		err = fmt.Errorf("it got %s", r.Scope)
 	}
@@ -44,7 +44,7 @@ func (s *stage) logIn() error {
 }
 
 func (s *stage) enter(login string) (reply, error) {
-	return s.box.tell(order{Do: "login", Host: s.Host.Addr, Key: s.Host.Key(), Login: login})
+	return s.sandbox.tell(order{Do: "login", Host: s.Host.Addr, Key: s.Host.Key(), Login: login})
 }
 
 // shut is nil when the host refused.

@@ -18,6 +18,8 @@ type Config struct {
 	Issuer     string                      // URL of the embedded ebb
 	Shop       *Shop                       // the resource server, not yet serving
 	Host       *Host                       // the SSH host, not yet serving
+	Payments   *Payments                   // the API behind the egress proxy, not yet serving
+	DataDir    string                      // of the embedded ebb
 	Keys       map[string]jose.Signer      // of the principals, by id: see People
 	Executable string                      // this binary
 	Checkpoint func(context.Context) error // signs the chain now
@@ -31,6 +33,7 @@ const (
 	Runner   = "ci"         // runner; and approver, so that its refusal is about whose task it is
 	Approver = "ann"        // approver of group approvers
 	Auditor  = "eve"        // auditor
+	Operator = "ola"        // operator, who gives ebb the key of the API
 	Server   = "orders-api" // resource server of the shop
 )
 
@@ -44,11 +47,13 @@ type stage struct {
 	runner  *client.Operator
 	ann     *client.Operator
 	auditor *client.Operator
-	box     *box
+	ola     *client.Operator
+	sandbox *remote
 	task    string
 	last    time.Time // end of the step before
 	checks  int
 	failed  int
+	left    string // why there was no box; "" = there was one
 }
 
 // errFailed ends the tour: what comes after would fail for the same reason.

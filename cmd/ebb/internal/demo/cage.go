@@ -1,0 +1,115 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/keyfile"
+)
+
+// nobody is who a box is to the machine when root gives the tour: no box runs as root.
+const nobody = "65534:65534"
+
+// person is a variable and a file of the person who starts the box, neither of them the box's.
+const person = "ghp_of_the_person_who_runs_it"
+
+// cage is `ebb run` with the rogue in its box.
+type cage struct {
+	dir    string
+	run    *exec.Cmd
+	dec    *json.Decoder
+	stderr bytes.Buffer
+	key    []byte // of the runner, as it is in its file
+}
+
+// openCage starts the runner as a person would, in an environment with secrets in it.
+func (s *stage) openCage() (*cage, error) {
+	dir, err := os.MkdirTemp("", "ebb-box-")
+	if err != nil {
+		return nil, err
+	}
+	c := &cage{dir: dir}
+	work, key, aws := filepath.Join(dir, "work"), filepath.Join(dir, "runner.key"), filepath.Join(dir, ".aws")
+	err = errors.Join(os.Mkdir(work, 0o700), os.Mkdir(aws, 0o700), os.WriteFile(filepath.Join(aws, "credentials"), []byte(person), 0o600),
+		keyfile.Write(key, keyfile.File{ClientID: Runner, Key: s.Keys[Runner]}))
+	if err == nil {
+		c.key, err = os.ReadFile(key)
+	}
+	args := []string{"run", "--owner", "bo", "--name", "pay 42", "--work", work, "--scope", PaymentsProvider + ":**:*", "--credential", "PAY_KEY=" + PaymentsProvider + ":charges:read"}
+	if os.Geteuid() == 0 && err == nil {
+		args = append(args, "--user", nobody)
+		err = errors.Join(os.Chown(work, 65534, 65534), os.Chmod(dir, 0o711)) // the box's user passes through
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	itself := strings.TrimPrefix(s.Issuer, "http://")
+	_, port, _ := net.SplitHostPort(s.Payments.Host)
+	for _, line := range []string{"PAY_HOST=" + s.Payments.Host, "PAY_ADDRESS=127.0.0.1:" + port, "EBB_ITSELF=" + itself, "PLACES=" + strings.Join([]string{dir, s.DataDir, aws}, ":")} {
+		args = append(args, "--env", line)
+	}
+	c.run = exec.CommandContext(s.ctx, s.Executable, append(args, "--", box.Self, "demo", "rogue")...)
+	c.run.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + dir, "EBB_URL=" + s.Issuer, "EBB_KEY_FILE=" + key, "GITHUB_TOKEN=" + person}
+	c.run.Stderr, c.run.WaitDelay = &c.stderr, time.Second
+	out, err := c.run.StdoutPipe()
+	if err == nil {
+		c.dec = json.NewDecoder(out)
+		err = c.run.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the box: %w", err), os.RemoveAll(dir))
+	}
+	return c, nil
+}
+
+// hear is the next thing that the rogue says.
+func (c *cage) hear(try string) (haul, error) {
+	var h haul
+	if err := c.dec.Decode(&h); err != nil {
+		return h, fmt.Errorf("the box is gone: %w", err)
+	}
+	if h.Try != try {
+		return h, fmt.Errorf("it tried %q, not %q", h.Try, try)
+	}
+	return h, nil
+}
+
+// none ends the run, and is why this machine makes no box, or none with a way out, in the
+// words of the run; "" when that is not what ended it.
+func (c *cage) none() string {
+	_ = c.run.Process.Signal(os.Interrupt) // it may be over
+	_ = c.run.Wait()
+	for line := range strings.Lines(c.stderr.String()) {
+		if strings.Contains(line, box.ErrNone.Error()) || strings.Contains(line, "no way out") {
+			return strings.TrimPrefix(strings.TrimSpace(line), "ebb: ")
+		}
+	}
+	return ""
+}
+
+// close ends what still runs, and removes what was written.
+func (c *cage) close() error {
+	if c.run.ProcessState == nil {
+		_ = c.run.Process.Kill() // the box dies with it
+		_ = c.run.Wait()
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// nothing is nil when a try brought nothing.
+func (c *cage) nothing(try string) error {
+	h, err := c.hear(try)
+	if err == nil && h.Got != "" {
+		err = fmt.Errorf("it got%s", h.Got)
+	}
+	return err
+}

@@ -30,8 +30,8 @@ func (b *Broker) again(ctx context.Context, r Request) (policy.Effect, Request, 
 	if !known {
 		return policy.Deny, r, E(Conflict, "The provider of this request is no longer configured.", nil)
 	}
-	w := want{asker: asker{live: live, sandbox: *live.Sandbox, lineage: r.Parents}, scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool}
-	d, err := b.judge(w)
+	w := want{asker: asker{live: live, sandbox: *live.Sandbox, lineage: r.Parents}, scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool, delivery: delivered(r)}
+	d, err := b.judge(&w)
 	if err != nil {
 		return policy.Deny, r, unavailable(err)
 	}

@@ -116,8 +116,8 @@ func (b *Broker) Injectable(ctx context.Context, c Caller) ([]Lease, error) {
 	}
 	now := b.now()
 	return slices.DeleteFunc(ls, func(l Lease) bool {
-		p, known := b.cfg.Providers[l.Provider]
-		return !known || !p.Driver.Traits().InjectOnly || !theirs(l, c) || !now.Before(l.ExpiresAt) || b.tombs.has(l.ID, now) || b.tombs.has(l.TaskID, now)
+		_, known := b.cfg.Providers[l.Provider]
+		return !known || !b.byEgress(l) || !theirs(l, c) || !now.Before(l.ExpiresAt) || b.tombs.has(l.ID, now) || b.tombs.has(l.TaskID, now)
 	}), nil
 }
 

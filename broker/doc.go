@@ -56,6 +56,7 @@
 //	                      together.go: several in one answer
 //	                      ground.go: what an approval stands on
 //	                      breaker.go pauses who asks too much, held.go is that task as one card
+//	   delivery.go        the credential itself, or a placeholder that egress knows
 //	6  issue.go frame     what may be issued at most: one function for I4 and I5
 //	7  issue.go mint      make durable, meanwhile sign and make live (issue_record.go);
 //	                      then answer (I1), or end what nobody got (undelivered.go)

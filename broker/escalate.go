@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -114,7 +115,7 @@ func (b *Broker) compose(ctx context.Context, w want, d policy.Decision, r Token
 	ttl := Seconds(min(w.ttl, d.TTL) / time.Second)
 	req := Request{
 		ID: newID(requestPrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Runner: w.live.Runner,
-		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T, strings.Join(w.lineage, " "), w.tool),
+		Dedupe:   hashOf(w.live.ID, w.scopes.String(), w.provider.Resource, w.bind.JKT, w.bind.X5T, strings.Join(w.lineage, " "), w.tool, w.delivery),
 		Provider: w.name, Scopes: w.scopes, Resource: w.provider.Resource, TTL: ttl, Binding: w.bind, Tool: w.tool,
 		Details: w.details, EvidenceEnd: w.notAfter, Parents: w.lineage, Reason: r.Reason, Asked: 1,
 		CreatedAt: now, ExpiresAt: earliest(now.Add(b.cfg.Limits.RequestTTL), w.live.Deadline), State: RequestPending,
@@ -151,6 +152,8 @@ func (b *Broker) liveGrant(ctx context.Context, w want, d policy.Decision, now t
 	}
 	for _, r := range rs {
 		same := r.Binding == w.bind && r.Resource == w.provider.Resource && r.Tool == w.tool
+		// What was to stay here was approved as that; what was to be handed out may stay.
+		same = same && (delivered(r) == w.delivery || w.delivery == policy.DeliveryEgress)
 		if !same || !begins(w.lineage, r.Parents) || !r.Granted.Covers(w.scopes) || !keeps(w.promise(), seen(r)) {
 			continue
 		}
@@ -174,6 +177,15 @@ func seen(r Request) provider.Revocability {
 		return provider.Revocability{Class: provider.ClassInstant} // nothing weaker was shown to anybody
 	}
 	return provider.Revocability{Class: f.Class, Bound: f.Bound.Duration()}
+}
+
+// delivered is how the people who decided r were told that its credential is delivered.
+func delivered(r Request) string {
+	var f FactSheet
+	if err := json.Unmarshal(r.Facts, &f); err != nil {
+		return policy.DeliveryEgress // nothing more was shown to anybody
+	}
+	return cmp.Or(f.Delivery, policy.DeliveryToken)
 }
 
 // agreed reports whether the people who said yes to r are those that a decision
@@ -221,7 +233,7 @@ func (b *Broker) patience(ctx context.Context, w want, now time.Time) error {
 // never more than was approved, never past its end.
 func (b *Broker) underGrant(g Request, w want, d policy.Decision) decided {
 	return decided{
-		scopes: g.Granted.Narrow(w.scopes), ttl: min(d.TTL, g.GrantedTTL.Duration()), rules: d.Rules, deliver: d.Deliver,
+		scopes: g.Granted.Narrow(w.scopes), ttl: min(d.TTL, g.GrantedTTL.Duration()), rules: d.Rules,
 		until: g.GrantUntil, requestID: g.ID, promise: seen(g),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/provider/static"
 	"ebb/broker/safe"
@@ -51,7 +52,7 @@ func injecting(t *testing.T) *counted {
 	}
 	d, err := static.New("stripe", static.Config{
 		Secret: "stripe", Hosts: []string{"api.example.com"}, Inject: static.Place{Header: "Authorization"},
-		Grants: map[string]map[string]static.Rule{"charges": {"read": {Methods: []string{"GET"}, Paths: []string{"/**"}}}},
+		Grants: map[string]map[string]exact.Rule{"charges": {"read": {Methods: []string{"GET"}, Paths: []string{"/**"}}}},
 	}, s, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"ebb/broker/provider"
 	"ebb/scopes"
+	"ebb/scopes/policy"
 )
 
 // decided is what policy, or policy and a person, said yes to.
@@ -15,7 +16,6 @@ type decided struct {
 	scopes    scopes.Set
 	ttl       time.Duration
 	rules     []string
-	deliver   string
 	until     time.Time // end of the grant, zero = none
 	requestID string
 	promise   provider.Revocability // how what is minted can be taken back at least; see keeps
@@ -48,9 +48,6 @@ func (b *Broker) frame(w want, d decided, now time.Time) (scopes.Set, time.Time,
 // mint records, then answers (I1). Own tokens have no third party, so intent and
 // lease are one write: a token that was signed but not recorded is known to nobody.
 func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
-	if err := b.deliverable(w.provider, d.deliver); err != nil {
-		return Token{}, b.deny(ctx, w.asker, w.scopes, nil, err)
-	}
 	if b.upstreams[w.name] != nil {
 		out, _, err := b.mintUpstream(ctx, w, d)
 		return out, err
@@ -73,6 +70,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 		Token: cred.Token, Type: cred.Type, Format: cred.Format, ExpiresIn: Seconds(lease.ExpiresAt.Unix() - lease.IssuedAt.Unix()), Scopes: lease.Scopes,
 		LeaseID: lease.ID, RequestID: d.requestID,
 	}
+	out.deliver(lease)
 	if w.details {
 		out.Details = scopes.DetailsOf(lease.Scopes)
 	}
@@ -90,7 +88,7 @@ func (b *Broker) draft(ctx context.Context, w want, d decided) (Lease, error) {
 	l := Lease{
 		ID: newID(leasePrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Provider: w.name,
 		Scopes: set, Resource: w.provider.Resource, Binding: w.bind, Class: w.promise().Class, RequestID: d.requestID,
-		Rule: strings.Join(d.rules, ","), Tool: w.tool, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
+		Rule: strings.Join(d.rules, ","), Tool: w.tool, Delivery: w.delivery, Txn: w.txn(), IssuedAt: now, ExpiresAt: exp, State: LeaseLive,
 	}
 	if n := len(w.lineage); n > 0 {
 		l.ParentID = w.lineage[n-1]
@@ -112,8 +110,9 @@ func (b *Broker) grant(w want, l Lease) provider.Grant {
 	g := provider.Grant{
 		LeaseID: l.ID, TaskID: l.TaskID, Sandbox: l.Sandbox, Subject: l.Owner, Scopes: l.Scopes, Resource: l.Resource,
 		Binding: l.Binding, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Details: w.details, Txn: l.Txn,
-		Actor:  b.actor(w.live.Task),
-		Claims: map[string]string{b.claim("task_id"): l.TaskID},
+		Injected: l.Delivery == policy.DeliveryEgress,
+		Actor:    b.actor(w.live.Task),
+		Claims:   map[string]string{b.claim("task_id"): l.TaskID},
 	}
 	if len(w.lineage) > 0 {
 		g.Claims[b.claim("parents")] = strings.Join(w.lineage, " ")

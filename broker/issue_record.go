@@ -16,6 +16,7 @@ import (
 type issued struct {
 	Binding   provider.Binding `json:"cnf"`
 	Covered   string           `json:"covered_by_grant,omitempty"` // the request whose approval served again: nobody was asked
+	Delivery  string           `json:"delivery"`
 	ExpiresAt time.Time        `json:"exp"`
 	ParentID  string           `json:"parent_id,omitempty"`
 	Provider  string           `json:"provider"`
@@ -38,7 +39,7 @@ func issuedOf(l Lease, d decided) issued {
 		covered = d.requestID
 	}
 	return issued{
-		Covered: covered, Class: l.Class, Bound: bound,
+		Covered: covered, Delivery: l.Delivery, Class: l.Class, Bound: bound,
 		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID,
 		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	}

@@ -40,6 +40,7 @@ type LeaseFilter struct {
 	From, To time.Time // issued in [From, To)
 	Now      time.Time // "expired" is relative to it; required
 	Upstream bool      // only those of third parties
+	Handles  bool      // with their sealed handles, which listings leave out
 	Page     Page
 
 	ExpiresAfter time.Time // expires, or expired, after it

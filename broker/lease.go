@@ -51,6 +51,7 @@ type Lease struct {
 	ParentID  string           `json:"parent_id,omitempty"`  // the credential it was narrowed from: it dies with that
 	Rule      string           `json:"rule"`                 // policy ids that decided
 	Tool      string           `json:"tool,omitempty"`
+	Delivery  string           `json:"delivery,omitempty"` // policy.DeliveryToken or policy.DeliveryEgress; "" = issued before that was on the record
 	Txn       string           `json:"txn"`
 	IssuedAt  time.Time        `json:"issued_at"`
 	ExpiresAt time.Time        `json:"expires_at"`
@@ -81,7 +82,7 @@ type Upstream struct {
 	Unjudged   int       `json:"-"`                          // probes since AcceptedAt of which nobody could tell what they showed
 	NextAt     time.Time `json:"next_attempt_at,omitzero"`   // when the lane looks at it again; zero = never
 	LastError  string    `json:"last_error,omitempty"`       // of the last attempt: a sentence without secrets
-	Handle     string    `json:"-"`                          // sealed; "" = none. Only Take and Sealed read it
+	Handle     string    `json:"-"`                          // sealed; "" = none. Only Take, Sealed and LeaseFilter.Handles read it
 }
 
 // Proof is how the broker knows that a credential is dead at its provider, from

@@ -10,6 +10,7 @@ import (
 	"ebb/broker/pace"
 	"ebb/broker/provider"
 	"ebb/scopes"
+	"ebb/scopes/policy"
 )
 
 // minting is one mint at a third party.
@@ -77,6 +78,7 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Le
 		Token: cred.Token, Type: cred.Type, Format: cred.Format, ExpiresIn: Seconds(exp.Unix() - b.now().Unix()), Scopes: l.Scopes,
 		LeaseID: l.ID, RequestID: l.RequestID, Class: m.lease.Class,
 	}
+	out.deliver(l)
 	if w.details {
 		out.Details = scopes.DetailsOf(l.Scopes)
 	}
@@ -129,6 +131,8 @@ func (m *minting) call(ctx context.Context) (provider.Credential, error) {
 	switch {
 	case cred.Token.Empty() || cred.Type != "DPoP" && cred.Type != "Bearer" && cred.Type != "N_A":
 		return cred, m.fall(cred, errors.New("the driver returned no credential that could be handed out"))
+	case l.Delivery == policy.DeliveryEgress && cred.Handle.Empty():
+		return cred, m.fall(cred, errors.New("the driver returned nothing that egress could work from"))
 	case cred.ExpiresAt.After(l.ExpiresAt):
 		err := m.fall(cred, errWider)
 		return cred, E(Internal, "The broker refused to issue more than was asked for.", errors.Join(errWider, err))

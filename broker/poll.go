@@ -138,11 +138,14 @@ func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token
 	w := want{
 		asker:  asker{live: live, sandbox: *live.Sandbox, notAfter: r.EvidenceEnd, lineage: r.Parents},
 		scopes: r.Scopes, name: r.Provider, provider: p, ttl: r.TTL.Duration(), bind: r.Binding, tool: r.Tool, details: r.Details,
-		publicKey: publicKey,
+		publicKey: publicKey, delivery: delivered(r),
 	}
-	d, err := b.judge(w)
+	d, err := b.judge(&w)
 	if err != nil {
 		return Token{}, unavailable(err)
+	}
+	if err := b.deliverable(w); err != nil && d.Effect != policy.Deny {
+		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, err)
 	}
 	if d.Effect == policy.Deny {
 		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy has changed and no longer allows this.", nil))

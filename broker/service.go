@@ -116,6 +116,9 @@ type TokenRequest struct {
 	Tool       string
 	Reason     agenttext.Untrusted
 	PublicKey  string // what a provider is to certify, in its own format; at most 16 KiB, printable
+	// Delivery is how the credential is to get to where it is used, policy.DeliveryToken or
+	// policy.DeliveryEgress; "" = by egress when its provider can and ebb runs it.
+	Delivery string
 }
 
 // Token is the answer to a TokenRequest.

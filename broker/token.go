@@ -33,6 +33,7 @@ type want struct {
 	ttl      time.Duration
 	bind     provider.Binding
 	tool     string
+	delivery string // policy.DeliveryToken or policy.DeliveryEgress
 	details  bool
 
 	publicKey string // see provider.Grant
@@ -62,13 +63,16 @@ func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
 	if err != nil {
 		return Token{}, b.deny(ctx, a, r.Scopes, nil, err)
 	}
-	d, err := b.judge(w)
+	d, err := b.judge(&w)
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
+	if err := b.deliverable(w); err != nil && d.Effect != policy.Deny {
+		return Token{}, b.deny(ctx, a, w.scopes, &d, err)
+	}
 	switch d.Effect {
 	case policy.Allow:
-		return b.mint(ctx, w, decided{ttl: d.TTL, scopes: d.Scopes, rules: d.Rules, deliver: d.Deliver, promise: w.promise()})
+		return b.mint(ctx, w, decided{ttl: d.TTL, scopes: d.Scopes, rules: d.Rules, promise: w.promise()})
 	case policy.Ask:
 		return b.escalate(ctx, w, d, r)
 	default:
@@ -114,7 +118,8 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 		}
 		return w, unavailable(err)
 	}
-	if err := b.deliverable(p, policy.DeliveryToken); err != nil {
+	w.delivery = b.delivery(w, r.Delivery)
+	if err := b.deliverable(w); err != nil {
 		return w, err
 	}
 	if !a.live.Ceiling.Covers(r.Scopes) {
@@ -137,28 +142,6 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 	}
 	w.ttl = min(w.ttl, b.maxTTL(p))
 	return w, nil
-}
-
-// deliverable refuses what only an egress proxy could deliver: nobody is asked to
-// approve what cannot be handed out.
-func (b *Broker) deliverable(p Provider, deliver string) error {
-	switch inject := p.Driver.Traits().InjectOnly; {
-	case inject && b.cfg.Egress:
-		return nil
-	case inject:
-		return E(Denied, "What this provider has is never handed out: it needs the egress proxy, which adds it to requests, and this broker runs none. Ask its operator.", nil)
-	case deliver != "" && deliver != policy.DeliveryToken:
-		return E(Denied, "Policy delivers this credential only through the egress proxy.", nil)
-	}
-	return nil
-}
-
-// delivery is how a credential of a provider gets to where it is used.
-func delivery(p Provider) string {
-	if p.Driver.Traits().InjectOnly {
-		return policy.DeliveryEgress
-	}
-	return policy.DeliveryToken
 }
 
 func (b *Broker) maxTTL(p Provider) time.Duration {
@@ -185,7 +168,7 @@ func (b *Broker) query(w want) policy.Query {
 			Age:   max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
 			Depth: len(w.live.Ancestors),
 		},
-		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: delivery(w.provider),
+		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: w.delivery,
 		Revocability: string(w.promise().Class), Bound: w.promise().Bound,
 		Record: policy.Record{Denials: w.live.Denials, Violations: w.live.Violations},
 		Taint:  w.live.Taint,
@@ -205,8 +188,16 @@ func promised(p Provider) provider.Revocability {
 	return provider.Revocability{Class: provider.ClassTTLOnly}
 }
 
-func (b *Broker) judge(w want) (policy.Decision, error) {
-	return b.cfg.Policy.Current().Decide(b.query(w))
+// judge asks policy about w as it will be delivered: where policy insists on egress, it is
+// asked about that, so that what people see and what is minted is what was judged.
+func (b *Broker) judge(w *want) (policy.Decision, error) {
+	set := b.cfg.Policy.Current()
+	d, err := set.Decide(b.query(*w))
+	if err != nil || d.Deliver != policy.DeliveryEgress || w.delivery == policy.DeliveryEgress {
+		return d, err
+	}
+	w.delivery = policy.DeliveryEgress
+	return set.Decide(b.query(*w))
 }
 
 // deny records a refusal and counts it. d is nil when it never came to policy.

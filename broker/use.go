@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"ebb/broker/provider"
@@ -47,7 +48,7 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 		return Usable{}, noUse(errNotLive)
 	}
 	injector, is := p.Driver.(provider.Injector)
-	if !is || !p.Driver.Traits().InjectOnly {
+	if !is || !b.byEgress(l) {
 		return Usable{}, noUse(errInHand)
 	}
 	now := b.now()
@@ -71,9 +72,37 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	} else if !alive {
 		return Usable{}, noUse(errNotLive)
 	}
-	return Usable{Injector: injector, task: live.Task, Target: provider.Target{
-		LeaseID: l.ID, Instance: b.instance, TaskID: l.TaskID, Scopes: l.Scopes, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, DiesAt: l.ExpiresAt, Now: now,
-	}}, nil
+	handle, err := b.opened(ctx, l)
+	if err != nil {
+		return Usable{}, err
+	}
+	target := b.targetOf(l, handle)
+	target.DiesAt, target.Now = earliest(l.ExpiresAt, target.DiesAt), now
+	return Usable{Injector: injector, task: live.Task, Target: target}, nil
+}
+
+// opened is the handle of a lease of which egress needs one. It is opened for each
+// request: in the clear it stays nowhere. What a rotation has sealed again meanwhile is read
+// again.
+func (b *Broker) opened(ctx context.Context, l Lease) (provider.Secret, error) {
+	if l.Upstream == nil {
+		return provider.Secret{}, nil
+	}
+	handle, err := b.cfg.Sealer.Open(l.ID, l.Upstream.Handle)
+	if err != nil {
+		b.used.Remove(l.ID)
+		if l, err = b.usedLease(ctx, l.ID); err != nil {
+			return provider.Secret{}, err
+		}
+		if l.State != LeaseLive || l.Upstream == nil || l.Upstream.Handle == "" {
+			return provider.Secret{}, noUse(errNotLive)
+		}
+		handle, err = b.cfg.Sealer.Open(l.ID, l.Upstream.Handle)
+	}
+	if err != nil {
+		return provider.Secret{}, unavailable(fmt.Errorf("opening what egress works from: %w", err))
+	}
+	return handle, nil
 }
 
 func noUse(cause error) error {
@@ -88,13 +117,15 @@ func (b *Broker) usedLease(ctx context.Context, id string) (Lease, error) {
 	if l, known := b.used.Get(id); known {
 		return l, nil
 	}
-	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{id}, Now: b.now(), Page: Page{Limit: 1}})
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{id}, Now: b.now(), Handles: true, Page: Page{Limit: 1}})
 	if err != nil {
 		return Lease{}, unavailable(err)
 	}
 	if len(ls) == 0 {
 		return Lease{}, noUse(ErrNotFound)
 	}
-	b.used.Add(id, ls[0])
+	if ls[0].State == LeaseLive { // one that is not yet will be
+		b.used.Add(id, ls[0])
+	}
 	return ls[0], nil
 }

@@ -10,6 +10,7 @@ import (
 	"ebb/broker/brokertest"
 	"ebb/broker/provider"
 	"ebb/scopes"
+	"ebb/scopes/policy"
 )
 
 // inHand is a provider that injects and also hands out.
@@ -46,7 +47,14 @@ func TestUse(t *testing.T) {
 		_, err := x.Broker.Use(t.Context(), broker.Caller{TaskID: task, Tool: tool}, id)
 		return err
 	}
-	free, gits, hand := lease("stripe:charges:read", ""), lease("stripe:charges:read", "git"), lease("hand:charges:read", "")
+	free, gits := lease("stripe:charges:read", ""), lease("stripe:charges:read", "git")
+	r := s.Request(t, "hand:charges:read")
+	r.Delivery = policy.DeliveryToken
+	tok, err := x.Broker.Token(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hand := tok.LeaseID
 	mine := s.Task.ID
 	for _, c := range []struct {
 		name, task, tool, lease string

@@ -22,6 +22,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/brokertest"
 	"ebb/broker/egress"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/provider/static"
 	"ebb/broker/safe"
@@ -103,7 +104,7 @@ func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Confi
 	}
 	driver, err := static.New("stripe", static.Config{
 		Secret: "stripe", Hosts: []string{b.host}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]static.Rule{"charges": {
+		Grants: map[string]map[string]exact.Rule{"charges": {
 			"read":  {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
 			"write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
 		}},

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"ebb/broker/exact"
+	"ebb/broker/provider"
 )
 
 // Prefix begins every placeholder: what a sandbox holds in place of a credential. It
 // names a lease and proves nothing: who uses it is known by where the request came in.
-const Prefix = "ebb-placeholder."
+const Prefix = provider.PlaceholderPrefix
 
 // Reasons of what is wrong with a placeholder.
 const (

@@ -7,6 +7,8 @@
 //	host.go    host and port, as CONNECT and Host have them
 //	path.go    the path, by segments
 //	query.go   the query
+//	request.go where a whole request goes, and what it asks for
+//	rule.go    requests by method and path, as configurations name them
 //	header.go  methods, and headers that make a request another one
 //
 // It is pure, and the one place of these rules: what decides by host or path, here or

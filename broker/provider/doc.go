@@ -10,7 +10,9 @@
 //	bounded.go   answers that libraries read have an end
 //	effect.go    Describer: what a scope lets its holder do, and can it be undone
 //	grants.go    scopes that the configuration names one by one
+//	inject.go    what injectors share
 //	name.go      the name of a lease's object at a provider
+//	placeholder.go  what stands for a credential that stays in ebb
 //	safe.go      Safe: secrets of the operator that outlive the process
 //	secret.go    Secret: a credential that cannot be printed by accident
 //

@@ -61,6 +61,10 @@ type Grant struct {
 	// (ssh: one line of authorized_keys); empty for all other drivers.
 	PublicKey string
 
+	// Injected: the credential stays in ebb, and egress adds it to requests. The Handle of
+	// what is minted then holds all that Inject needs.
+	Injected bool
+
 	// Save makes a handle durable before Mint returns. A driver whose credential
 	// comes into being in several steps calls it before each step whose result
 	// could not be found again by the lease id; after an error it takes back what
@@ -141,6 +145,9 @@ type Driver interface {
 // Injector is implemented by drivers whose credentials the egress proxy can add
 // to a request after it has left the sandbox.
 type Injector interface {
+	// Injects reports whether Inject knows requests for each of these scopes, all of which
+	// Check accepts.
+	Injects(scopes.Set) bool
 	// Inject adds the credential of a lease to a request, in place of whatever the
 	// sandbox has put there. It works from what the broker remembers, so that any
 	// replica can do it after any restart; that the lease is live is the caller's to

@@ -15,8 +15,8 @@ const (
 	insertLease = "INSERT INTO leases (" + leaseColumns + ") VALUES"
 
 	leaseColumns = "id, task_id, sandbox, owner, provider, scope, resource, jkt, x5t, class, request_id, rule, tool, txn, " +
-		"issued_at, expires_at, state, revoked_at, revoked_by, cause, parent_id"
-	leaseWidth = 21
+		"issued_at, expires_at, state, revoked_at, revoked_by, cause, parent_id, delivery"
+	leaseWidth = 22
 
 	// ended is when the task of lease l was closed, or NULL. A subquery and not a
 	// join: a page in the order of ids then comes from the primary key and stops at
@@ -69,7 +69,7 @@ func checkLease(l *broker.Lease) error {
 	if l.ID == "" || l.TaskID == "" || l.IssuedAt.IsZero() || !l.ExpiresAt.After(l.IssuedAt) {
 		return errors.New("a lease needs an id, a task, and an expiry after its issue")
 	}
-	err := storable(l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class), l.RequestID, l.Rule, l.Tool, l.Txn, l.ParentID)
+	err := storable(l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class), l.RequestID, l.Rule, l.Tool, l.Txn, l.ParentID, l.Delivery)
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", l.ID, err)
 	}
@@ -78,7 +78,7 @@ func checkLease(l *broker.Lease) error {
 
 func appendLease(args []any, l *broker.Lease) []any {
 	return append(args, l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Scopes.String(), l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class),
-		l.RequestID, l.Rule, l.Tool, l.Txn, millis(l.IssuedAt), millis(l.ExpiresAt), string(l.State), int64(0), "", "", l.ParentID)
+		l.RequestID, l.Rule, l.Tool, l.Txn, millis(l.IssuedAt), millis(l.ExpiresAt), string(l.State), int64(0), "", "", l.ParentID, l.Delivery)
 }
 
 // Leases implements broker.Journal.
@@ -128,11 +128,15 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", err)
 	}
+	handle := "''"
+	if f.Handles {
+		handle = "coalesce(u.handle, '')"
+	}
 	text := "SELECT " + leaseFields + ", " + leaseState("nullif(t.closed_at, 0)", "u.fence > 0") +
-		", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, ''), " + upstreamFields +
+		", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, ''), " + upstreamFields + ", " + handle +
 		" FROM (SELECT " + leaseColumns + " FROM leases l" + w.String() + order + limit + ") l " +
 		"LEFT JOIN tasks t ON t.id = l.task_id LEFT JOIN upstream_leases u ON u.lease_id = l.id" + order
-	out, err := collect(ctx, s.engine.read(), text, append([]any{now}, w.args...), scanLease)
+	out, err := collect(ctx, s.engine.read(), text, append([]any{now}, w.args...), scanLeaseHandle)
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
 	}
@@ -192,6 +196,16 @@ func scanLease(row scan) (broker.Lease, error) {
 	return l, err
 }
 
+// scanLeaseHandle reads a lease with its sealed handle.
+func scanLeaseHandle(row scan) (broker.Lease, error) {
+	var handle string
+	l, _, err := scanLeaseRow(row, &handle)
+	if err == nil && l.Upstream != nil {
+		l.Upstream.Handle = handle
+	}
+	return l, err
+}
+
 // scanLeaseRow reads a lease, and whatever more the query has at its end; fence is
 // that of a lease at a third party.
 func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error) {
@@ -202,7 +216,7 @@ func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error
 	var cause broker.Cause
 	var up upstreamRow
 	dest := []any{&l.ID, &l.TaskID, &l.Sandbox, &l.Owner, &l.Provider, &scope, &l.Resource, &l.Binding.JKT, &l.Binding.X5T, &l.Class, &l.RequestID, &l.Rule, &l.Tool,
-		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &l.ParentID, &derived, &closed, &closedBy, &cause}
+		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &l.ParentID, &l.Delivery, &derived, &closed, &closedBy, &cause}
 	if err := row(append(append(dest, up.dest()...), more...)...); err != nil {
 		return l, 0, err
 	}

@@ -50,7 +50,7 @@ func Lease(taskID string) broker.Lease {
 	return broker.Lease{
 		ID: ID("lse_"), TaskID: taskID, Sandbox: "sbx_" + taskID[4:], Owner: "ann@example.org", Provider: "orders",
 		Scopes: scopes.MustParseSet("orders:eu/1:read"), Resource: "https://orders.test/", Binding: provider.Binding{JKT: "jkt"},
-		Class: provider.ClassInstant, RequestID: "req_1", Rule: "policy0", Tool: "curl", Txn: "txn-1",
+		Class: provider.ClassInstant, RequestID: "req_1", Rule: "policy0", Tool: "curl", Delivery: "egress", Txn: "txn-1",
 		IssuedAt: Epoch.Add(time.Minute), ExpiresAt: Epoch.Add(11 * time.Minute), State: broker.LeaseLive,
 	}
 }

@@ -30,6 +30,7 @@ func (c *cli) helper(use, short string, args cobra.PositionalArgs, answer func(c
 	f := cmd.Flags()
 	f.StringSliceVar(&t.scope, "scope", nil, "what the credential is for, repeatable")
 	f.StringVar(&t.request.Tool, "tool", "", "tool that needs it")
+	f.StringVar(&t.request.Delivery, "delivery", "", "token or egress; default: egress where that can be")
 	f.StringVar(&t.request.Reason, "reason", "", "why, for the person who may have to decide")
 	f.BoolVar(&t.request.Wait, "wait", false, "wait when a person has to decide")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {

@@ -9,14 +9,12 @@ import (
 	"strings"
 
 	"ebb/broker"
+	"ebb/broker/provider"
 	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/out"
 	"ebb/scopes"
 	"ebb/web/client"
 )
-
-// placeholderFormat is the issued_token_type of what only the egress proxy can use.
-const placeholderFormat = "urn:ebb:token-type:placeholder"
 
 // given is a credential that a box finds where it starts.
 type given struct {
@@ -75,7 +73,7 @@ func (c *cli) give(ctx context.Context, s *client.Sandbox, in *boxed) error {
 		if err != nil {
 			return err
 		}
-		if cred.Format != placeholderFormat {
+		if cred.Format != provider.PlaceholderFormat {
 			return usage("what "+g.scope.String()+" is given is no placeholder", "let policy say @deliver(\"egress\") for it, or have CMD ask with `ebb token`")
 		}
 		in.spec.Env = append(in.spec.Env, g.name+"="+cred.Token.Reveal())

@@ -69,6 +69,7 @@ instead, fit for curl -H @-. What a provider certifies is named by --public-key:
 	f.StringVar(&t.request.Resource, "resource", "", "where it will be used, when the scope does not say")
 	f.DurationVar(&t.request.TTL, "ttl", 0, "how long it is needed; policy may say less")
 	f.StringVar(&t.request.Tool, "tool", "", "tool that needs it")
+	f.StringVar(&t.request.Delivery, "delivery", "", "token: the credential itself; egress: a placeholder that ebb's egress proxy knows; default: egress where that can be")
 	f.StringVar(&t.request.Reason, "reason", "", "why, for the person who may have to decide")
 	f.BoolVar(&t.request.Wait, "wait", false, "wait when a person has to decide")
 	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")

@@ -55,7 +55,7 @@ func ask(f *form) (broker.TokenRequest, error) {
 	if r.Tool = f.get(pTool); len(r.Tool) > maxTool {
 		return r, malformed("tool is at most 64 characters.")
 	}
-	r.PublicKey = f.get(pPublicKey)
+	r.PublicKey, r.Delivery = f.get(pPublicKey), f.get(pDelivery)
 	if r.Reason, err = agenttext.New(f.get(pReason), maxReason); err != nil {
 		return r, malformed("reason is at most 4000 characters of text.")
 	}

@@ -35,6 +35,9 @@ type TokenRequest struct {
 	Tool     string          // name of the tool that needs it
 	Reason   string          // shown to the person who decides; never parsed
 	Wait     bool            // wait for a person when policy wants one
+	// Delivery is how it gets to where it is used: "token", or "egress" for a placeholder
+	// that ebb's egress proxy knows; "" = as ebb finds best.
+	Delivery string
 	// PublicKey is what the provider is to certify, in its own format: for ssh, the
 	// line of a .pub file.
 	PublicKey string
@@ -102,6 +105,7 @@ func (s *Sandbox) tokenForm(r TokenRequest) (url.Values, error) {
 	set(form, "scope", r.Scope.String())
 	set(form, "resource", r.Resource)
 	set(form, "tool", r.Tool)
+	set(form, "delivery", r.Delivery)
 	set(form, "public_key", r.PublicKey)
 	set(form, "reason", r.Reason)
 	if len(r.Details) > 0 {

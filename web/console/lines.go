@@ -43,6 +43,9 @@ func linesOf(v view, r broker.Request, f broker.FactSheet) []line {
 		read = line{Label: "Has read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: true}
 	}
 	out = append(out, read)
+	if f.Delivery != "" {
+		out = append(out, line{Label: "Stays", Text: "in ebb, which adds it to requests that leave by its egress proxy; the sandbox gets a placeholder"})
+	}
 	if r.Tool != "" {
 		out = append(out, line{Label: "Tool", Text: r.Tool + ", as the sandbox calls it"})
 	}

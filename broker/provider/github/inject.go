@@ -4,84 +4,107 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
 	"strings"
 
 	"ebb/broker/exact"
 	"ebb/broker/provider"
+	"ebb/scopes"
 )
 
-// gitPath is what git and git-lfs ask for below a repository, and nothing of the
-// web pages beside it.
-var gitPath = regexp.MustCompile(`^/[A-Za-z0-9_-]+/[A-Za-z0-9._-]+/(?:info/refs|git-upload-pack|git-receive-pack|info/lfs/[A-Za-z0-9/_-]+)$`)
+// Injects implements provider.Injector: for permissions of a repository whose routes are
+// known.
+func (d *Driver) Injects(s scopes.Set) bool {
+	a, err := d.cfg.read(s)
+	if err != nil {
+		return false
+	}
+	for permission := range a.permissions {
+		if table[permission] == nil {
+			return false
+		}
+	}
+	return true
+}
 
-// errElsewhere is what a request gets that goes anywhere else.
-var errElsewhere = fmt.Errorf("github: %w: it goes to neither the API nor git of this provider", provider.ErrElsewhere)
-
-// Inject adds the token: Bearer at the API, Basic with the user x-access-token for
-// git. Scheme, host and port must be exactly those of the configuration.
+// Inject adds the token to what the lease's scopes are for: Bearer at the API, Basic with
+// the user x-access-token for git. Repositories are those of the scopes, spelled as they
+// spell them. GraphQL is denied, whatever the scopes are: what a query is for stands in
+// its body, where nobody looks.
 func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
 	token, _, err := tokenOf(t)
 	if err != nil || token.Empty() {
 		return errors.Join(errors.New("github: there is no token to inject"), err)
 	}
-	if r.URL == nil || r.URL.User != nil || (r.Host != "" && r.Host != r.URL.Host) || !plain(r) {
-		return errElsewhere
+	a, err := d.cfg.read(t.Scopes)
+	if err != nil {
+		return provider.Elsewhere("its lease's scopes are not configured any more")
 	}
-	switch {
-	case d.isAPI(r.URL):
-		r.Header.Set("Authorization", "Bearer "+token.Reveal())
-	case d.isGit(r.URL):
-		r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token.Reveal())))
-	default:
-		return errElsewhere
+	host, err := exact.Origin(r)
+	if err != nil {
+		return provider.Elsewhere(err.Error())
 	}
-	return nil
+	// Names of files and branches are text, and may hold an encoded slash.
+	path, err := exact.Target(r, exact.PathForm{Slash: true, Text: true})
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	if below, is := under(d.cfg.APIURL, host, path); is {
+		if len(below) < 3 || below[0] != "repos" || !slices.Contains(a.repositories, below[1]+"/"+below[2]) || !covers(a.permissions, r.Method, below[3:]) {
+			return provider.Elsewhere("it is none of the REST API's that the lease's scopes are for")
+		}
+		provider.SetHeader(r, "Authorization", "Bearer "+token.Reveal())
+		return nil
+	}
+	if below, is := under(d.cfg.GitURL, host, path); is && isGit(r, below, a) {
+		provider.SetHeader(r, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token.Reveal())))
+		return nil
+	}
+	return provider.Elsewhere("it goes to neither the API nor git of the lease's scopes")
 }
 
-// isAPI knows the REST API, and on Enterprise Server what lies beside it.
-func (d *Driver) isAPI(u *url.URL) bool {
-	base, err := url.Parse(d.cfg.APIURL)
-	if err != nil || !sameOrigin(base, u) {
+// under is what of a path lies below a base URL, if it goes there.
+func under(base string, host exact.Host, path []string) (below []string, is bool) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, false
+	}
+	at, err := exact.ParseHost(u.Host, 443)
+	if err != nil || at != host {
+		return nil, false
+	}
+	var head []string
+	if p := strings.Trim(u.Path, "/"); p != "" {
+		head = strings.Split(p, "/")
+	}
+	if len(path) < len(head) || !slices.Equal(path[:len(head)], head) {
+		return nil, false
+	}
+	return path[len(head):], true
+}
+
+// isGit knows the smart HTTP protocol (gitprotocol-http(5)): to fetch takes contents:read,
+// to push contents:write. Git LFS is not among it: its answers hold credentials.
+func isGit(r *http.Request, below []string, a ask) bool {
+	if len(below) < 3 || !slices.Contains(a.repositories, below[0]+"/"+strings.TrimSuffix(below[1], ".git")) {
 		return false
 	}
-	if strings.HasPrefix(u.Path, base.Path+"/") {
-		return true
+	service := ""
+	switch what := strings.Join(below[2:], "/"); {
+	case r.Method == http.MethodGet && what == "info/refs":
+		if name, is := strings.CutPrefix(r.URL.RawQuery, "service="); is {
+			service = name
+		}
+	case r.Method == http.MethodPost && r.URL.RawQuery == "":
+		service = what
 	}
-	root, versioned := strings.CutSuffix(base.Path, "/v3")
-	return versioned && (u.Path == root+"/graphql" || strings.HasPrefix(u.Path, root+"/uploads/"))
-}
-
-func (d *Driver) isGit(u *url.URL) bool {
-	base, err := url.Parse(d.cfg.GitURL)
-	if err != nil || !sameOrigin(base, u) {
-		return false
+	switch service {
+	case "git-upload-pack":
+		return atLeast(a.permissions["contents"], readLevel)
+	case "git-receive-pack":
+		return atLeast(a.permissions["contents"], "write")
 	}
-	rest, below := strings.CutPrefix(u.Path, base.Path)
-	return below && gitPath.MatchString(rest)
-}
-
-// plain refuses requests that a server could read otherwise than we do. Names of files
-// and branches are text, and may hold an encoded slash.
-func plain(r *http.Request) bool {
-	if r.URL.Opaque != "" || exact.Header(r.Header) != nil {
-		return false
-	}
-	_, badQuery := exact.Query(r.URL.RawQuery)
-	_, badPath := exact.Path(r.URL.EscapedPath(), exact.PathForm{Slash: true, Text: true})
-	return badQuery == nil && badPath == nil
-}
-
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && hostPort(a) == hostPort(b) }
-
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return false
 }

@@ -1,7 +1,9 @@
 package github_test
 
 import (
+	"errors"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"strings"
 	"testing"
@@ -10,96 +12,220 @@ import (
 	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/provider"
 	"ebb/broker/provider/github"
+	"ebb/scopes"
 )
 
+// hubs are drivers for github.com and for an Enterprise Server, which connect to nothing.
+func hubs(t testing.TB) map[string]*github.Driver {
+	t.Helper()
+	all := map[string]string{}
+	for _, p := range []string{"actions", "administration", "checks", "contents", "deployments", "issues", "packages", "pull_requests", "statuses", "secrets"} {
+		all[p] = "write"
+	}
+	return map[string]*github.Driver{
+		"github.com": newRig(t, func(c *github.Config) { c.APIURL, c.GitURL, c.Permissions = "", "", all }).Driver,
+		"ghes":       newRig(t, func(c *github.Config) { c.APIURL, c.GitURL, c.Permissions = "https://git.example.com/api/v3", "", all }).Driver,
+	}
+}
+
+const (
+	basic  = "Basic eC1hY2Nlc3MtdG9rZW46Z2hzX3g="
+	bearer = "Bearer ghs_x"
+)
+
+// inject says what a request has in Authorization afterwards; "" = it was refused.
+func inject(t testing.TB, d *github.Driver, scope, method, url, host string) string {
+	t.Helper()
+	req, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	if host != "" {
+		req.Host = host
+	}
+	req.Header.Set("Authorization", "Bearer somebody-else")
+	err = d.Inject(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet(scope), Handle: provider.NewSecret("ghs_x")})
+	got := req.Header.Get("Authorization")
+	if err == nil {
+		return got
+	}
+	if !errors.Is(err, provider.ErrElsewhere) || got != "Bearer somebody-else" {
+		t.Errorf("%s %s: refused with %v, and has %q", method, url, err, got)
+	}
+	return ""
+}
+
+// TestInject: the token goes to the API and to git of this GitHub, to the repositories of
+// the scopes, for what their permissions are for.
 func TestInject(t *testing.T) {
 	t.Parallel()
-	hubs := map[string]*github.Driver{
-		"github.com": newRig(t, func(c *github.Config) { c.APIURL, c.GitURL = "", "" }).Driver,
-		"ghes":       newRig(t, func(c *github.Config) { c.APIURL, c.GitURL = "https://git.example.com/api/v3", "" }).Driver,
-	}
-	const basic, bearer = "Basic eC1hY2Nlc3MtdG9rZW46Z2hzX3g=", "Bearer ghs_x"
-	for _, tt := range []struct{ hub, url, host, want string }{
-		{"github.com", "https://api.github.com/repos/acme/web", "", bearer},
-		{"github.com", "https://api.github.com/graphql", "api.github.com", bearer},
-		{"github.com", "https://api.github.com:443/user", "", bearer},
-		{"github.com", "https://github.com/acme/web.git/info/refs?service=git-upload-pack", "", basic},
-		{"github.com", "https://github.com/acme/web/git-receive-pack", "", basic},
-		{"github.com", "https://github.com/acme/web.git/info/lfs/objects/batch", "", basic},
-		{"ghes", "https://git.example.com/api/v3/repos/acme/web", "", bearer},
-		{"ghes", "https://git.example.com/api/graphql", "", bearer},
-		{"ghes", "https://git.example.com/api/uploads/repos/acme/web/releases/1/assets", "", bearer},
-		{"ghes", "https://git.example.com/acme/web.git/git-upload-pack", "", basic},
+	ds := hubs(t)
+	const read, write = "gh:acme/web/contents:read", "gh:acme/web/contents:write"
+	for _, tt := range []struct{ hub, scope, method, url, want string }{
+		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web", bearer},
+		{"github.com", read, "GET", "https://api.github.com:443/repos/acme/web/contents/a%20b/c.txt?ref=x", bearer},
+		{"github.com", read, "HEAD", "https://api.github.com/repos/acme/web/contents/", bearer},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/git/ref/heads%2fx", bearer},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/compare/main...feature/x", bearer},
+		{"github.com", write, "PUT", "https://api.github.com/repos/acme/web/contents/a", bearer},
+		{"github.com", write, "GET", "https://api.github.com/repos/acme/web/contents/a", bearer},
+		{"github.com", write, "PUT", "https://api.github.com/repos/acme/web/pulls/7/merge", bearer},
+		{"github.com", "gh:acme/web/issues:write", "DELETE", "https://api.github.com/repos/acme/web/issues/1/labels/kind%2Fbug", bearer},
+		{"github.com", "gh:acme/web/pull_requests:write", "POST", "https://api.github.com/repos/acme/web/pulls", bearer},
+		{"github.com", "gh:acme/web/actions:read", "GET", "https://api.github.com/repos/acme/web/actions/runs", bearer},
+		{"github.com", "gh:acme/web/checks:read", "GET", "https://api.github.com/repos/acme/web/commits/x/check-runs", bearer},
+		{"github.com", "gh:acme/web/statuses:write", "POST", "https://api.github.com/repos/acme/web/statuses/abc", bearer},
+		{"github.com", "gh:acme/web/deployments:read", "GET", "https://api.github.com/repos/acme/web/deployments", bearer},
+		{"github.com", read, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-pack", basic},
+		{"github.com", read, "POST", "https://github.com/acme/web/git-upload-pack", basic},
+		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-receive-pack", basic},
+		{"github.com", write, "POST", "https://github.com/acme/web.git/git-receive-pack", basic},
+		{"ghes", read, "GET", "https://git.example.com/api/v3/repos/acme/web/readme", bearer},
+		{"ghes", read, "POST", "https://git.example.com/acme/web.git/git-upload-pack", basic},
 
-		{"github.com", "http://api.github.com/user", "", ""},
-		{"github.com", "https://api.github.com:8443/user", "", ""},
-		{"github.com", "https://api.github.com.evil.example/user", "", ""},
-		{"github.com", "https://evil.example/user", "api.github.com", ""},
-		{"github.com", "https://api.github.com/user", "evil.example", ""},
-		{"github.com", "https://x@api.github.com/user", "", ""},
-		{"github.com", "https://API.github.com/user", "", ""},
-		{"github.com", "https://uploads.github.com/user", "", ""},
-		{"github.com", "https://gist.github.com/acme/web/info/refs", "", ""},
-		{"github.com", "https://github.com/login", "", ""},
-		{"github.com", "https://github.com/acme/web/settings", "", ""},
-		{"github.com", "https://github.com/acme/web/../../login/info/refs", "", ""},
-		{"github.com", "https://github.com/acme/%2e%2e/info/refs", "", ""},
-		{"github.com", "https://github.com//acme/web/info/refs", "", ""},
-		{"github.com", "https://github.com/acme/web/info/refs/", "", ""},
-		{"github.com", "https://github.com/acme/web/info/refs%0a", "", ""},
-		{"ghes", "https://git.example.com/api/v3", "", ""},
-		{"ghes", "https://git.example.com/api/v3/../../login", "", ""},
-		{"ghes", "https://git.example.com/api/v4/user", "", ""},
-		{"ghes", "https://git.example.com/login", "", ""},
-		{"ghes", "https://api.github.com/user", "", ""},
+		// What another permission, level, method or repository is for.
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web", ""},
+		{"github.com", read, "PUT", "https://api.github.com/repos/acme/web/contents/a", ""},
+		{"github.com", read, "PUT", "https://api.github.com/repos/acme/web/pulls/7/merge", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/branches/main/protection", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/branches/main%2fprotection", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/commits/x/check-runs", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/api/readme", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/Acme/web/readme", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme%2fweb/x/readme", ""},
+		{"github.com", read, "GET", "https://api.github.com/repositories/1/readme", ""},
+		{"github.com", "gh:acme/web/contents:write gh:acme/web/issues:read", "POST", "https://api.github.com/repos/acme/web/issues", ""},
+		{"github.com", "gh:acme/web/administration:write", "POST", "https://api.github.com/repos/acme/web/keys", ""},
+		{"github.com", read, "POST", "https://github.com/acme/web.git/git-receive-pack", ""},
+		{"github.com", read, "GET", "https://github.com/acme/web.git/info/refs?service=git-receive-pack", ""},
+		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-archive", ""},
+		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-pack&service=git-receive-pack", ""},
+		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs", ""},
+		{"github.com", "gh:acme/web/issues:write", "POST", "https://github.com/acme/web.git/git-upload-pack", ""},
+		// What cannot be judged, and what answers with a credential or leads to one.
+		{"github.com", write, "POST", "https://api.github.com/graphql", ""},
+		{"ghes", write, "POST", "https://git.example.com/api/graphql", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/tarball/main", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/releases/assets/1", ""},
+		{"github.com", "gh:acme/web/actions:write", "GET", "https://api.github.com/repos/acme/web/actions/artifacts/1/zip", ""},
+		{"github.com", "gh:acme/web/actions:write", "GET", "https://api.github.com/repos/acme/web/actions/runs/1/logs", ""},
+		{"github.com", "gh:acme/web/administration:write", "POST", "https://api.github.com/repos/acme/web/actions/runners/registration-token", ""},
+		{"github.com", write, "POST", "https://github.com/acme/web.git/info/lfs/objects/batch", ""},
+		{"github.com", write, "POST", "https://api.github.com/app/installations/1/access_tokens", ""},
 	} {
-		req, err := http.NewRequest(http.MethodGet, tt.url, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", tt.url, err)
-		}
-		if tt.host != "" {
-			req.Host = tt.host
-		}
-		req.Header.Set("Authorization", "Bearer somebody-else")
-		err = hubs[tt.hub].Inject(t.Context(), req, provider.Target{Handle: provider.NewSecret("ghs_x")})
-		if got := req.Header.Get("Authorization"); (err == nil) != (tt.want != "") || (err == nil && got != tt.want) || (err != nil && strings.Contains(got, "ghs_x")) {
-			t.Errorf("%s (%s): %q, %v", tt.url, tt.host, got, err)
+		if got := inject(t, ds[tt.hub], tt.scope, tt.method, tt.url, ""); got != tt.want {
+			t.Errorf("%s: %s %s has %q, want %q", tt.scope, tt.method, tt.url, got, tt.want)
 		}
 	}
-	req, _ := http.NewRequest(http.MethodGet, "https://api.github.com/user", nil)
-	if err := hubs["github.com"].Inject(t.Context(), req, provider.Target{}); err == nil {
+	req, _ := http.NewRequest(http.MethodGet, "https://api.github.com/repos/acme/web/readme", nil)
+	if err := ds["github.com"].Inject(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet(read)}); err == nil {
 		t.Error("nothing was injected")
 	}
+}
+
+// TestInjectNowhereElse: no other host, and no path that two servers could read in two ways.
+func TestInjectNowhereElse(t *testing.T) {
+	t.Parallel()
+	ds := hubs(t)
+	for _, tt := range []struct{ hub, url, host string }{
+		{"github.com", "http://api.github.com/repos/acme/web/readme", ""},
+		{"github.com", "https://api.github.com:8443/repos/acme/web/readme", ""},
+		{"github.com", "https://api.github.com.evil.example/repos/acme/web/readme", ""},
+		{"github.com", "https://evil.example/repos/acme/web/readme", "api.github.com"},
+		{"github.com", "https://api.github.com/repos/acme/web/readme", "evil.example"},
+		{"github.com", "https://x@api.github.com/repos/acme/web/readme", ""},
+		{"github.com", "https://uploads.github.com/repos/acme/web/readme", ""},
+		{"github.com", "https://gist.github.com/acme/web/git-upload-pack", ""},
+		{"github.com", "https://github.com/repos/acme/web/readme", ""},
+		{"github.com", "https://api.github.com/acme/web/info/refs?service=git-upload-pack", ""},
+		{"github.com", "https://github.com/acme/web/../../login/info/refs?service=git-upload-pack", ""},
+		{"github.com", "https://github.com//acme/web/info/refs?service=git-upload-pack", ""},
+		{"github.com", "https://github.com/acme/web/info/refs/?service=git-upload-pack", ""},
+		{"github.com", "https://github.com/acme/web/info%2frefs?service=git-upload-pack", ""},
+		{"github.com", "https://github.com/acme/web.git.git/info/refs?service=git-upload-pack", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/../api/readme", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/%2e%2e/api/readme", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/..;/api/readme", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/contents/..%2f..%2fapi", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/contents/a%5cb", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/contents/a%00", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/contents/%c0%ae", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/contents/a%3fb", ""},
+		{"github.com", "https://api.github.com/repos/acme/web//contents/a", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/./readme", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/readme?_method=DELETE", ""},
+		{"github.com", "https://api.github.com/repos/acme/web/readme?a=1;b=2", ""},
+		{"ghes", "https://git.example.com/api/v3", ""},
+		{"ghes", "https://git.example.com/api/v3/../../login", ""},
+		{"ghes", "https://git.example.com/api/v4/repos/acme/web/readme", ""},
+		{"ghes", "https://git.example.com/repos/acme/web/readme", ""},
+		{"ghes", "https://api.github.com/repos/acme/web/readme", ""},
+	} {
+		if got := inject(t, ds[tt.hub], "gh:acme/web/contents:read", "GET", tt.url, tt.host); got != "" {
+			t.Errorf("%s (%s): %q", tt.url, tt.host, got)
+		}
+	}
+	for _, header := range []string{"X-HTTP-Method-Override", "X-Original-URL", "X_HTTP_METHOD"} {
+		req, _ := http.NewRequest(http.MethodGet, "https://api.github.com/repos/acme/web/readme", nil)
+		req.Header[header] = []string{"DELETE"}
+		err := ds["github.com"].Inject(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/contents:read"), Handle: provider.NewSecret("ghs_x")})
+		if !errors.Is(err, provider.ErrElsewhere) {
+			t.Errorf("%s: %v", header, err)
+		}
+	}
+}
+
+// TestInjects: egress is for scopes of which all routes are known.
+func TestInjects(t *testing.T) {
+	t.Parallel()
+	d := hubs(t)["github.com"]
+	for scope, want := range map[string]bool{
+		"gh:acme/web/contents:read": true, "gh:acme/web/contents:write gh:acme/web/issues:read": true, "gh:acme/web/packages:read": false,
+		"gh:acme/web/contents:read gh:acme/web/secrets:write": false, "gh:other/web/contents:read": false,
+	} {
+		if got := d.Injects(scopes.MustParseSet(scope)); got != want {
+			t.Errorf("%s: %v", scope, got)
+		}
+	}
+}
+
+// injected sends a request to an Enterprise Server as egress would: the driver knows it by
+// its name, under which it is reached here only.
+func (r *rig) injected(t *testing.T, scope string, c provider.Credential, path string) (auth string, status int) {
+	t.Helper()
+	conf := r.config
+	conf.APIURL, conf.GitURL = "https://git.example.com/api/v3", ""
+	named, err := github.New(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://git.example.com"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := named.Inject(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet(scope), Handle: c.Handle}); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	auth = req.Header.Get("Authorization")
+	out, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.hub.Git+path, nil)
+	out.Header.Set("Authorization", auth)
+	res, err := r.trusting().Do(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return auth, res.StatusCode
 }
 
 // The injected request is one that GitHub accepts, for the API and for git.
 func TestInjectedIsAccepted(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "/api/v3")
-	_, c := r.mint(t, readWeb)
-	for path, want := range map[string]int{
-		r.hub.URL + "/repos/acme/web":                                  200,
-		r.hub.URL + "/repos/acme/api":                                  404,
-		r.hub.URL + "/repos/acme/web/issues":                           403,
-		r.hub.Git + "/acme/web.git/info/refs?service=git-upload-pack":  200,
-		r.hub.Git + "/acme/web.git/info/refs?service=git-receive-pack": 403,
-		r.hub.Git + "/acme/api.git/info/refs?service=git-upload-pack":  404,
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Inject(t.Context(), req, provider.Target{Handle: c.Handle}); err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		res, err := r.trusting().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if res.StatusCode != want {
-			t.Errorf("%s answered %d, want %d", path, res.StatusCode, want)
+	const scope = "gh:acme/web/contents:read gh:acme/web/metadata:read"
+	_, c := r.mint(t, scope)
+	for _, path := range []string{"/api/v3/repos/acme/web", "/acme/web.git/info/refs?service=git-upload-pack"} {
+		if _, status := r.injected(t, scope, c, path); status != http.StatusOK {
+			t.Errorf("%s answered %d", path, status)
 		}
 	}
 }
@@ -110,12 +236,9 @@ func TestGit(t *testing.T) {
 	git := counterpart.Program(t, "git")
 	r := newRigAt(t, "/api/v3")
 	g, c := r.mint(t, readWeb)
-	req, _ := http.NewRequest(http.MethodGet, r.hub.Git+"/acme/web.git/info/refs", nil)
-	if err := r.Inject(t.Context(), req, provider.Target{Handle: c.Handle}); err != nil {
-		t.Fatal(err)
-	}
+	auth, _ := r.injected(t, readWeb, c, "/acme/web.git/info/refs?service=git-upload-pack")
 	remote := func() error {
-		cmd := exec.CommandContext(t.Context(), git, "-c", "http.sslCAInfo="+r.config.CAFile, "-c", "http.extraHeader=Authorization: "+req.Header.Get("Authorization"),
+		cmd := exec.CommandContext(t.Context(), git, "-c", "http.sslCAInfo="+r.config.CAFile, "-c", "http.extraHeader=Authorization: "+auth,
 			"-c", "credential.helper=", "-c", "core.askPass=true", "ls-remote", r.hub.Git+"/acme/web.git")
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir(), "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1"}
 		cmd.WaitDelay = 10 * time.Second
@@ -136,19 +259,11 @@ func TestGit(t *testing.T) {
 func TestEnterpriseServer(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "/api/v3", func(c *github.Config) { c.APIVersion = "2022-11-28"; c.GitURL = "" })
-	g, c := r.mint(t, "gh:acme/docs/contents:write")
-	for _, url := range []string{r.hub.URL + "/repos/acme/docs", r.hub.Git + "/acme/docs.git/info/refs?service=git-receive-pack"} {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err := r.Inject(t.Context(), req, provider.Target{Handle: c.Handle}); err != nil {
-			t.Fatalf("%s: %v", url, err)
-		}
-		res, err := r.trusting().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			t.Errorf("%s answered %d", url, res.StatusCode)
+	const scope = "gh:acme/docs/contents:write gh:acme/docs/metadata:read"
+	g, c := r.mint(t, scope)
+	for _, path := range []string{"/api/v3/repos/acme/docs", "/acme/docs.git/info/refs?service=git-receive-pack"} {
+		if _, status := r.injected(t, scope, c, path); status != http.StatusOK {
+			t.Errorf("%s answered %d", path, status)
 		}
 	}
 	if err := r.Revoke(t.Context(), r.target(g, c.Handle)); err != nil || r.hub.Living() != 0 {
@@ -162,4 +277,35 @@ func TestEnterpriseServer(t *testing.T) {
 			t.Errorf("%s %s without the version of the API", call.Method, call.Path)
 		}
 	}
+}
+
+// FuzzInject: whatever a request looks like, the token goes to the one repository of the
+// scope, to its host, and by a path that reads in one way.
+func FuzzInject(f *testing.F) {
+	d := hubs(f)["github.com"]
+	for _, u := range []string{"https://api.github.com/repos/acme/web/contents/a", "https://github.com/acme/web.git/info/refs?service=git-upload-pack", "https://api.github.com/repos/acme/web/git/ref/heads%2fx", "//api.github.com/repos/acme/web/../api"} {
+		f.Add("GET", u, "X-Original-Url", "api.github.com")
+	}
+	f.Fuzz(func(t *testing.T, method, text, header, host string) {
+		u, err := url.Parse(text)
+		if err != nil {
+			return
+		}
+		r := &http.Request{Method: method, URL: u, Host: host, Header: http.Header{header: {"x"}}}
+		err = d.Inject(t.Context(), r, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/contents:read"), Handle: provider.NewSecret("ghs_x")})
+		got := r.Header.Get("Authorization")
+		if err != nil {
+			if got == basic || got == bearer {
+				t.Errorf("refused, and injected: %v", err)
+			}
+			return
+		}
+		path := u.EscapedPath()
+		api := strings.EqualFold(u.Hostname(), "api.github.com") && strings.HasPrefix(u.Path, "/repos/acme/web/") && (method == "GET" || method == "HEAD") && got == bearer
+		git := strings.EqualFold(u.Hostname(), "github.com") && (strings.HasPrefix(u.Path, "/acme/web/") || strings.HasPrefix(u.Path, "/acme/web.git/")) && got == basic &&
+			(method == "GET" && u.RawQuery == "service=git-upload-pack" || method == "POST" && strings.HasSuffix(u.Path, "/git-upload-pack"))
+		if u.Scheme != "https" || !api && !git || strings.Contains(path, "/../") {
+			t.Errorf("%s %s (host %q) has %q", method, text, host, got)
+		}
+	})
 }

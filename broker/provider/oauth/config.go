@@ -49,6 +49,8 @@ type Grant struct {
 	Resource string `json:"resource,omitempty"`
 	// Actions maps an action to OAuth scopes, separated by a space.
 	Actions map[string]string `json:"actions"`
+	// Requests are those that egress adds its tokens to; nil = they are handed out.
+	Requests *Requests `json:"requests,omitempty"`
 }
 
 const (
@@ -102,6 +104,9 @@ func (c Config) check(name string) error {
 		}
 		if g.RefreshToken == "" && c.Client.Auth == "none" {
 			bad("grants.%s: without a refresh token the client must authenticate (RFC 6749 section 4.4)", res)
+		}
+		if g.Requests != nil {
+			g.Requests.check("grants."+res+".requests", g, []string{c.TokenEndpoint, c.RevocationEndpoint, c.IntrospectionEndpoint}, bad)
 		}
 		if len(g.Actions) == 0 {
 			bad("grants.%s.actions: name at least one", res)

@@ -6,6 +6,7 @@
 //	client.go  one call to an endpoint: authentication, strict answers, errors
 //	token.go   the answer of a token endpoint (RFC 6749 section 5)
 //	driver.go  Driver: Check, Mint, Traits
+//	inject.go  Injects, Inject: which requests egress adds a token to
 //	effect.go  Describe: what a scope lets its holder do
 //	revoke.go  Revoke (RFC 7009) and Probe (RFC 7662)
 //	setup.go   CheckSetup

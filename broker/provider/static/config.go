@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"ebb/broker/exact"
 	"ebb/broker/provider"
@@ -24,7 +23,7 @@ type Config struct {
 	Inject Place `json:"inject"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
-	Grants provider.Grants[Rule] `json:"grants"`
+	Grants provider.Grants[exact.Rule] `json:"grants"`
 }
 
 // KV is a secret in version 2 of Vault's KV engine.
@@ -36,9 +35,6 @@ type KV struct {
 }
 
 const maxHosts = 16
-
-// httpsPort is what a host without a port means.
-const httpsPort = 443
 
 var fieldForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
@@ -66,7 +62,7 @@ func (c *Config) check(name string) error {
 		bad("hosts: name 1 to %d", maxHosts)
 	}
 	for _, h := range c.Hosts {
-		if _, err := exact.ParseHost(h, httpsPort); err != nil || strings.ToLower(h) != h {
+		if !exact.CheckHost(h) {
 			bad("hosts: %q is not the full name of a host in lower case, like api.example.com or api.example.com:8443", h)
 		}
 	}
@@ -74,6 +70,6 @@ func (c *Config) check(name string) error {
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its actions and their requests")
 	}
-	c.Grants.Check(name, bad, func(at string, r Rule) { r.check(at, bad) })
+	c.Grants.Check(name, bad, func(at string, r exact.Rule) { r.Check(at, bad) })
 	return errors.Join(errs...)
 }

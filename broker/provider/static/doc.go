@@ -5,8 +5,7 @@
 //
 //	config.go   Config, and what is wrong with one
 //	place.go    where in a request the secret goes: header, Basic, query
-//	rule.go     which requests a scope stands for
-//	request.go  where a request goes, by package exact
+//	request.go  which requests scopes stand for
 //	source.go   where the secret is: ebb's safe, or Vault's KV engine
 //	driver.go   Driver: Check, Mint, Revoke, Traits
 //	effect.go   Describe: what a scope lets its holder do

@@ -12,13 +12,6 @@ import (
 	"ebb/scopes"
 )
 
-// Format is the issued_token_type of what is minted.
-const Format = "urn:ebb:token-type:placeholder"
-
-// placeholder is what a sandbox can put where the secret belongs. It names a lease
-// and proves nothing: whoever shows it has to prove who he is as well.
-const placeholder = "ebb-placeholder."
-
 // Driver hands out placeholders, and adds the secret to requests.
 type Driver struct {
 	cfg    Config
@@ -40,7 +33,7 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 	}
 	d := &Driver{cfg: c, hosts: map[string]bool{}}
 	for _, h := range c.Hosts {
-		host, err := exact.ParseHost(h, httpsPort)
+		host, err := exact.ParseHost(h, 443)
 		if err != nil {
 			return nil, fmt.Errorf("hosts: %w", err)
 		}
@@ -106,7 +99,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	if err != nil {
 		return provider.Credential{}, err
 	}
-	return provider.Credential{Token: provider.NewSecret(placeholder + g.LeaseID), Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, DiesAt: g.ExpiresAt}, nil
+	return provider.Credential{Token: provider.Placeholder(g.LeaseID), Type: "N_A", Format: provider.PlaceholderFormat, ExpiresAt: g.ExpiresAt, DiesAt: g.ExpiresAt}, nil
 }
 
 // Revoke has nothing to do: what ebb does not add to a request any more, nobody has.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/provider/providertest"
 	"ebb/broker/provider/static"
@@ -33,7 +34,7 @@ func TestMintGivesAPlaceholder(t *testing.T) {
 	if text := c.Token.Reveal() + c.Handle.Reveal() + fmt.Sprintf("%+v", c); strings.Contains(text, "canary") || c.Token.Reveal() != "ebb-placeholder."+g.LeaseID {
 		t.Errorf("minted %q", text)
 	}
-	if c.Type != "N_A" || c.Format != static.Format || !c.ExpiresAt.Equal(g.ExpiresAt) {
+	if c.Type != "N_A" || c.Format != provider.PlaceholderFormat || !c.ExpiresAt.Equal(g.ExpiresAt) {
 		t.Errorf("minted %+v", c)
 	}
 	if tr := d.Traits(); !tr.InjectOnly || tr.ThirdParty || tr.Revocability.Class != provider.ClassInstant {
@@ -117,8 +118,8 @@ func TestMissingOrUnusableSecrets(t *testing.T) {
 
 func TestConfigsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	rule := func(methods, paths string) map[string]map[string]static.Rule {
-		return map[string]map[string]static.Rule{"charges": {"read": {Methods: strings.Fields(methods), Paths: strings.Fields(paths)}}}
+	rule := func(methods, paths string) map[string]map[string]exact.Rule {
+		return map[string]map[string]exact.Rule{"charges": {"read": {Methods: strings.Fields(methods), Paths: strings.Fields(paths)}}}
 	}
 	s := vaultOf(t, "stripe", canary)
 	for name, change := range map[string]func(*static.Config){
@@ -149,7 +150,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"both":           func(c *static.Config) { c.Inject = static.Place{Basic: &static.Basic{User: "a", Password: "b"}} },
 		"query":          func(c *static.Config) { c.Inject = static.Place{Query: "a&b"} },
 		"no grants":      func(c *static.Config) { c.Grants = nil },
-		"no actions":     func(c *static.Config) { c.Grants = map[string]map[string]static.Rule{"charges": {}} },
+		"no actions":     func(c *static.Config) { c.Grants = map[string]map[string]exact.Rule{"charges": {}} },
 		"resource":       func(c *static.Config) { c.Grants["*"] = c.Grants["charges"] },
 		"action":         func(c *static.Config) { c.Grants["charges"]["*"] = c.Grants["charges"]["read"] },
 		"no methods":     func(c *static.Config) { c.Grants = rule("", "/x") },

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"testing"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
-	"ebb/broker/provider/static"
 	"ebb/scopes"
 )
 
 // The methods say what is done with a secret, not the operator's word for it.
 func TestDescribeGoesByMethods(t *testing.T) {
 	c := config()
-	c.Grants["charges"]["read"] = static.Rule{Methods: []string{"GET", "DELETE"}, Paths: []string{"/v1/charges/*"}}
+	c.Grants["charges"]["read"] = exact.Rule{Methods: []string{"GET", "DELETE"}, Paths: []string{"/v1/charges/*"}}
 	d := driver(t, c, vaultOf(t, "stripe", "sk"))
 	for text, want := range map[string][2]provider.Answer{
 		"stripe:charges:read":  {provider.Yes, provider.No},

@@ -2,35 +2,27 @@ package static
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
+
+// errOver is what a lease gets that has ended.
+var errOver = errors.New("static: the lease is over")
+
+// Injects implements provider.Injector: every scope that is configured says its requests.
+func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
 
 // Inject implements provider.Injector.
 func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target) error {
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
 		return errOver
 	}
-	host, err := origin(r)
-	if err != nil {
+	if err := d.mine(r, t.Scopes); err != nil {
 		return err
-	}
-	if !d.hosts[host] {
-		return elsewhere("its host is not one of this provider's")
-	}
-	path, err := target(r)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
-		rule, known := d.cfg.Grants.Of(s)
-		return known && rule.covers(r.Method, path)
-	}) {
-		return elsewhere("its method and path are not those of the lease's scopes")
 	}
 	s, err := d.fit(ctx)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
 
@@ -108,20 +107,7 @@ func (p Place) put(r *http.Request, s provider.Secret) {
 		}
 		name, value = "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 	}
-	if r.Header == nil {
-		r.Header = http.Header{}
-	}
-	for k := range r.Header {
-		if exact.Fold(k) == exact.Fold(name) {
-			delete(r.Header, k)
-		}
-	}
-	for k := range r.Trailer {
-		if exact.Fold(k) == exact.Fold(name) {
-			delete(r.Trailer, k)
-		}
-	}
-	r.Header.Set(name, value)
+	provider.SetHeader(r, name, value)
 }
 
 // withParameter removes a parameter from a query that parses, and adds it.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ebb/broker/brokertest"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/provider/static"
 	"ebb/broker/safe"
@@ -37,7 +38,7 @@ func vaultOf(t testing.TB, name, value string) *safe.Safe {
 func config() static.Config {
 	return static.Config{
 		Secret: "stripe", Hosts: []string{"api.example.com", "files.example.com:8443"}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]static.Rule{
+		Grants: map[string]map[string]exact.Rule{
 			"charges": {
 				"read":  {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/charges", "/v1/charges/**"}},
 				"write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges", "/v1/charges/*/refund"}},

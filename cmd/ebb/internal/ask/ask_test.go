@@ -49,7 +49,7 @@ func TestAsk(t *testing.T) {
 	c, _ := serve(t, ask.Config{
 		Tool: "git", Asked: func(r client.TokenRequest) { asked <- r },
 		Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
-			if r.Scope.String() != set.String() || r.Tool != "git" || r.TTL != 90*time.Second || r.Reason != "because" || !r.Wait || r.Resource != "https://a" || r.PublicKey != "key" {
+			if r.Scope.String() != set.String() || r.Tool != "git" || r.TTL != 90*time.Second || r.Reason != "because" || !r.Wait || r.Resource != "https://a" || r.PublicKey != "key" || r.Delivery != "egress" {
 				t.Errorf("asked %+v", r)
 			}
 			r.Pending(client.Pending{})
@@ -58,7 +58,7 @@ func TestAsk(t *testing.T) {
 		Prove: func(method, url, token string) (string, error) { return method + url + token, nil },
 	})
 	// The tool is the box's, whatever the box says.
-	got, err := c.Token(t.Context(), client.TokenRequest{Scope: set, Tool: "other", TTL: 90 * time.Second, Reason: "because", Wait: true, Resource: "https://a", PublicKey: "key"})
+	got, err := c.Token(t.Context(), client.TokenRequest{Scope: set, Tool: "other", TTL: 90 * time.Second, Reason: "because", Wait: true, Resource: "https://a", PublicKey: "key", Delivery: "egress"})
 	if err != nil || !got.Token.Equal(want.Token) {
 		t.Fatalf("%+v, %v", got, err)
 	}

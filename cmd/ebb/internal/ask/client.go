@@ -30,7 +30,7 @@ func NewClient(socket string) *Client {
 func (c *Client) Token(ctx context.Context, r client.TokenRequest) (client.Credential, error) {
 	var a answer
 	err := c.do(ctx, tokenPath, question{
-		Scope: r.Scope, Resource: r.Resource, TTLSeconds: int64(r.TTL / time.Second), Tool: r.Tool, Reason: r.Reason, Wait: r.Wait, PublicKey: r.PublicKey,
+		Scope: r.Scope, Resource: r.Resource, TTLSeconds: int64(r.TTL / time.Second), Tool: r.Tool, Reason: r.Reason, Wait: r.Wait, PublicKey: r.PublicKey, Delivery: r.Delivery,
 	}, &a)
 	if err != nil {
 		return client.Credential{}, err

@@ -88,7 +88,7 @@ func reply(w http.ResponseWriter, status int, body any) {
 
 func (c Config) token(ctx context.Context, q question) (answer, error) {
 	t := client.TokenRequest{
-		Scope: q.Scope, Resource: q.Resource, TTL: time.Duration(q.TTLSeconds) * time.Second, Tool: q.Tool, Reason: q.Reason, Wait: q.Wait, PublicKey: q.PublicKey,
+		Scope: q.Scope, Resource: q.Resource, TTL: time.Duration(q.TTLSeconds) * time.Second, Tool: q.Tool, Reason: q.Reason, Wait: q.Wait, PublicKey: q.PublicKey, Delivery: q.Delivery,
 	}
 	if c.Tool != "" {
 		t.Tool = c.Tool

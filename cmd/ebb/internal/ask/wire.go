@@ -24,6 +24,7 @@ type question struct {
 	Resource   string     `json:"resource,omitempty"`
 	TTLSeconds int64      `json:"ttl_seconds,omitempty"`
 	Tool       string     `json:"tool,omitempty"`
+	Delivery   string     `json:"delivery,omitempty"`
 	Reason     string     `json:"reason,omitempty"`
 	Wait       bool       `json:"wait,omitempty"`
 	PublicKey  string     `json:"public_key,omitempty"`

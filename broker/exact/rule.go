@@ -1,4 +1,4 @@
-package static
+package exact
 
 import (
 	"regexp"
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Rule is the requests that an action stands for.
+// Rule is the requests that a scope stands for, as a configuration names them.
 type Rule struct {
 	Methods []string `json:"methods"` // "GET"
 	// Paths are exact, with * for one segment; /** at the end is everything below.
@@ -18,13 +18,15 @@ var (
 	pathForm   = regexp.MustCompile(`^(/[A-Za-z0-9._~!$&'()+,=:@-]+|/\*)*(/\*\*|/)?$`)
 )
 
-func (r Rule) check(at string, bad func(string, ...any)) {
+// Check says through bad what is wrong with a rule that is at this place of a
+// configuration.
+func (r Rule) Check(at string, bad func(format string, a ...any)) {
 	if len(r.Methods) == 0 || len(r.Methods) > 16 || len(r.Paths) == 0 || len(r.Paths) > 64 {
 		bad("%s: name 1 to 16 methods and 1 to 64 paths; all paths are /**", at)
 	}
 	for _, m := range r.Methods {
-		if !methodForm.MatchString(m) || m == "CONNECT" || m == "TRACE" {
-			bad("%s.methods: %q is not a method that a secret can be added to", at, m)
+		if !methodForm.MatchString(m) || Method(m) != nil {
+			bad("%s.methods: %q is not a method that goes further", at, m)
 		}
 	}
 	for _, p := range r.Paths {
@@ -34,14 +36,16 @@ func (r Rule) check(at string, bad func(string, ...any)) {
 	}
 }
 
-// covers reports whether a request is one of the rule's.
-func (r Rule) covers(method string, path []string) bool {
+// Covers reports whether a request is one of the rule's; path is of Path.
+func (r Rule) Covers(method string, path []string) bool {
 	return slices.Contains(r.Methods, method) && slices.ContainsFunc(r.Paths, func(p string) bool {
-		return matches(strings.Split(p[1:], "/"), path)
+		return Matches(strings.Split(p[1:], "/"), path)
 	})
 }
 
-func matches(pattern, path []string) bool {
+// Matches reports whether a path is of a pattern, segment by segment: * is one that is not
+// empty, ** at the end is everything below.
+func Matches(pattern, path []string) bool {
 	for i, want := range pattern {
 		switch {
 		case want == "**":

@@ -1,0 +1,61 @@
+package broker
+
+import (
+	"ebb/broker/provider"
+	"ebb/scopes"
+	"ebb/scopes/policy"
+)
+
+// delivery is how what w wants gets to where it is used. Who asks for nothing in
+// particular gets what cannot be bound to its key by egress, if that can be: it is then in
+// no sandbox to be stolen. What is said here policy judges, and may still insist on egress.
+func (b *Broker) delivery(w want, asked string) string {
+	switch {
+	case w.provider.Driver.Traits().InjectOnly:
+		return policy.DeliveryEgress
+	case asked != "":
+		return asked
+	case b.cfg.Egress && injects(w.provider, w.scopes):
+		return policy.DeliveryEgress
+	}
+	return policy.DeliveryToken
+}
+
+// injects reports whether egress can add a provider's credential for these scopes to
+// requests.
+func injects(p Provider, s scopes.Set) bool {
+	i, is := p.Driver.(provider.Injector)
+	return is && i.Injects(s)
+}
+
+// deliverable refuses what cannot be delivered as it would have to be: nobody is asked to
+// approve it, and nothing is minted.
+func (b *Broker) deliverable(w want) error {
+	switch inject := w.provider.Driver.Traits().InjectOnly; {
+	case w.delivery == policy.DeliveryToken:
+		return nil
+	case w.delivery != policy.DeliveryEgress:
+		return E(Invalid, "delivery must be token or egress.", nil)
+	case !b.cfg.Egress && inject:
+		return E(Denied, "What this provider has is never handed out: it needs the egress proxy, which adds it to requests, and this broker runs none. Ask its operator.", nil)
+	case !b.cfg.Egress:
+		return E(Denied, "This credential is delivered only through the egress proxy, and this broker runs none. Ask its operator.", nil)
+	case !injects(w.provider, w.scopes):
+		return E(Denied, "This credential is delivered only through the egress proxy, which does not know the requests that these scopes are for. Ask for other scopes, or ask the operator.", nil)
+	}
+	return nil
+}
+
+// byEgress reports whether a lease is one that never leaves ebb but in a request that
+// egress sends. Before that was on the record, it was so for what is only injected.
+func (b *Broker) byEgress(l Lease) bool {
+	p, known := b.cfg.Providers[l.Provider]
+	return l.Delivery == policy.DeliveryEgress || l.Delivery == "" && known && p.Driver.Traits().InjectOnly
+}
+
+// deliver puts the placeholder in place of a credential that stays here.
+func (t *Token) deliver(l Lease) {
+	if l.Delivery == policy.DeliveryEgress {
+		t.Token, t.Type, t.Format = provider.Placeholder(l.ID), "N_A", provider.PlaceholderFormat
+	}
+}

@@ -1,0 +1,27 @@
+package provider
+
+import (
+	"fmt"
+	"net/http"
+
+	"ebb/broker/exact"
+)
+
+// Elsewhere is ErrElsewhere and why, which holds nothing that the sandbox wrote.
+func Elsewhere(why string) error { return fmt.Errorf("%w: %s", ErrElsewhere, why) }
+
+// SetHeader gives a header its one value, in place of whatever is there and in the trailer
+// under a name that some server could take for this one.
+func SetHeader(r *http.Request, name, value string) {
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	for _, h := range []http.Header{r.Header, r.Trailer} {
+		for k := range h {
+			if exact.Fold(k) == exact.Fold(name) {
+				delete(h, k)
+			}
+		}
+	}
+	r.Header.Set(name, value)
+}

@@ -1,0 +1,113 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ebb/broker/exact"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Requests are those that egress adds a token of a grant to.
+type Requests struct {
+	// Hosts are those that may get it, exactly: "api.example.com", or with a port. Only over https.
+	Hosts []string `json:"hosts"`
+	// Actions are those of the grant, and their requests.
+	Actions map[string]exact.Rule `json:"actions"`
+}
+
+const maxHosts = 16
+
+// check says through bad what is wrong with requests; at is their place.
+func (q *Requests) check(at string, g Grant, endpoints []string, bad func(string, ...any)) {
+	if len(q.Hosts) == 0 || len(q.Hosts) > maxHosts {
+		bad("%s.hosts: name 1 to %d", at, maxHosts)
+	}
+	for _, h := range q.Hosts {
+		if !exact.CheckHost(h) {
+			bad("%s.hosts: %q is not the full name of a host in lower case, like api.example.com or api.example.com:8443", at, h)
+		}
+	}
+	if len(q.Actions) == 0 {
+		bad("%s.actions: name at least one", at)
+	}
+	for action, rule := range q.Actions {
+		if _, known := g.Actions[action]; !known {
+			bad("%s.actions.%s: the grant has no such action", at, action)
+		}
+		rule.Check(at+".actions."+action, bad)
+		for _, e := range endpoints {
+			if q.hits(rule, e) {
+				bad("%s.actions.%s: its requests reach %s, whose answers hold credentials: name paths without it", at, action, e)
+			}
+		}
+	}
+}
+
+// hits reports whether a rule reaches an endpoint of the authorization server.
+func (q *Requests) hits(rule exact.Rule, endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil || endpoint == "" {
+		return false
+	}
+	host, err := exact.ParseHost(u.Host, 443)
+	if err != nil || !q.to(host) {
+		return false
+	}
+	path := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	return slices.ContainsFunc(rule.Methods, func(m string) bool { return rule.Covers(m, path) })
+}
+
+func (q *Requests) to(host exact.Host) bool {
+	return slices.ContainsFunc(q.Hosts, func(h string) bool {
+		named, err := exact.ParseHost(h, 443)
+		return err == nil && named == host
+	})
+}
+
+// requests are those of one scope; nil = they are not configured.
+func (d *Driver) requests(s scopes.Scope) (*Requests, exact.Rule) {
+	q := d.cfg.Grants[s.Resource()].Requests
+	if q == nil || s.IsPattern() {
+		return nil, exact.Rule{}
+	}
+	rule, known := q.Actions[s.Action()]
+	if !known {
+		return nil, exact.Rule{}
+	}
+	return q, rule
+}
+
+// Injects implements provider.Injector: for actions of which the configuration names the
+// requests.
+func (d *Driver) Injects(s scopes.Set) bool {
+	return !s.Empty() && !slices.ContainsFunc(s.Scopes(), func(sc scopes.Scope) bool { q, _ := d.requests(sc); return q == nil })
+}
+
+// Inject implements provider.Injector: Bearer (RFC 6750 section 2.1).
+func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
+	if t.Handle.Empty() || !t.Now.Before(t.ExpiresAt) {
+		return errors.New("oauth: there is no token to inject, or its lease is over")
+	}
+	host, err := exact.Origin(r)
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	path, err := exact.Target(r, exact.PathForm{})
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	if !slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
+		q, rule := d.requests(s)
+		return q != nil && q.to(host) && rule.Covers(r.Method, path)
+	}) {
+		return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
+	}
+	provider.SetHeader(r, "Authorization", "Bearer "+t.Handle.Reveal())
+	return nil
+}

@@ -1,0 +1,171 @@
+package oauth_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker/exact"
+	"ebb/broker/provider"
+	"ebb/broker/provider/oauth"
+	"ebb/scopes"
+)
+
+// injecting is a driver whose grant names requests.
+func injecting(t testing.TB) provider.Injector {
+	t.Helper()
+	d, err := oauth.New("files", injectConfig(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.(provider.Injector)
+}
+
+func injectConfig() oauth.Config {
+	return oauth.Config{
+		TokenEndpoint: "https://api.example.com/login/token", RevocationEndpoint: "https://api.example.com/login/revoke",
+		Client: oauth.Client{ID: "ebb", Auth: "client_secret_basic", SecretFile: "/secret"},
+		Grants: map[string]oauth.Grant{
+			"drive": {Actions: map[string]string{"read": "files.read", "write": "files.write", "share": "files.share"}, Requests: &oauth.Requests{
+				Hosts:   []string{"api.example.com", "files.example.com:8443"},
+				Actions: map[string]exact.Rule{"read": {Methods: []string{"GET"}, Paths: []string{"/v1/files", "/v1/files/**"}}, "write": {Methods: []string{"PUT"}, Paths: []string{"/v1/files/*"}}},
+			}},
+			"mail": {Actions: map[string]string{"read": "mail.read"}},
+		},
+	}
+}
+
+func held(scope string) provider.Target {
+	now := time.Now()
+	return provider.Target{LeaseID: "lse_1", Scopes: scopes.MustParseSet(scope), Handle: provider.NewSecret("at-canary"), IssuedAt: now, ExpiresAt: now.Add(time.Minute), Now: now}
+}
+
+// TestInject: Bearer at the hosts of the configuration, for the requests of the scopes, in
+// place of whatever the sandbox has put there.
+func TestInject(t *testing.T) {
+	t.Parallel()
+	d := injecting(t)
+	for _, tt := range []struct {
+		scope, method, url string
+		ok                 bool
+	}{
+		{"files:drive:read", "GET", "https://api.example.com/v1/files?q=1", true},
+		{"files:drive:read", "GET", "https://files.example.com:8443/v1/files/a/b", true},
+		{"files:drive:read files:drive:write", "PUT", "https://api.example.com/v1/files/a", true},
+		{"files:drive:read", "PUT", "https://api.example.com/v1/files/a", false},
+		{"files:drive:write", "GET", "https://api.example.com/v1/files", false},
+		{"files:drive:share", "GET", "https://api.example.com/v1/files", false},
+		{"files:mail:read", "GET", "https://api.example.com/v1/files", false},
+		{"files:drive:read", "GET", "https://api.example.com/login/token", false},
+		{"files:drive:read", "GET", "https://api.example.com.evil.example/v1/files", false},
+		{"files:drive:read", "GET", "https://files.example.com/v1/files", false},
+		{"files:drive:read", "GET", "http://api.example.com/v1/files", false},
+		{"files:drive:read", "GET", "https://x@api.example.com/v1/files", false},
+		{"files:drive:read", "GET", "https://api.example.com/v1/files/../../login/token", false},
+		{"files:drive:read", "GET", "https://api.example.com/v1/files/%2e%2e/x", false},
+		{"files:drive:read", "GET", "https://api.example.com/v1/files/..;/x", false},
+		{"files:drive:read", "GET", "https://api.example.com/v1/files/a%2fb", false},
+		{"files:drive:read", "GET", "https://api.example.com/v1//files", false},
+		{"files:drive:read", "GET", "https://api.example.com/v1/files?_method=DELETE", false},
+	} {
+		r, err := http.NewRequest(tt.method, tt.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header["authorization"] = []string{"Bearer somebody-else"}
+		err = d.Inject(t.Context(), r, held(tt.scope))
+		if (err == nil) != tt.ok || err != nil && !errors.Is(err, provider.ErrElsewhere) {
+			t.Errorf("%s: %s %s: %v", tt.scope, tt.method, tt.url, err)
+		}
+		if got := r.Header.Get("Authorization"); tt.ok && (got != "Bearer at-canary" || len(r.Header) != 1) || !tt.ok && strings.Contains(got, "canary") {
+			t.Errorf("%s %s: %v", tt.method, tt.url, r.Header)
+		}
+	}
+	r, _ := http.NewRequest("GET", "https://api.example.com/v1/files", nil)
+	over, none := held("files:drive:read"), held("files:drive:read")
+	over.Now, none.Handle = over.ExpiresAt, provider.Secret{}
+	for _, x := range []provider.Target{over, none} {
+		if err := d.Inject(t.Context(), r, x); err == nil || r.Header.Get("Authorization") != "" {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestInjects: by egress go the actions whose requests are configured.
+func TestInjects(t *testing.T) {
+	t.Parallel()
+	d := injecting(t)
+	for scope, want := range map[string]bool{
+		"files:drive:read": true, "files:drive:read files:drive:write": true, "files:drive:read files:drive:share": false, "files:mail:read": false, "files:drive:*": false, "": false,
+	} {
+		set, err := scopes.ParseSet(scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Injects(set); got != want {
+			t.Errorf("%q: %v", scope, got)
+		}
+	}
+}
+
+// An answer that holds a new credential would be the sandbox's: no rule may reach where
+// the server gives them out.
+func TestRequestsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*oauth.Requests){
+		"no host":    func(q *oauth.Requests) { q.Hosts = nil },
+		"pattern":    func(q *oauth.Requests) { q.Hosts = []string{"*.example.com"} },
+		"upper case": func(q *oauth.Requests) { q.Hosts = []string{"API.example.com"} },
+		"no action":  func(q *oauth.Requests) { q.Actions = nil },
+		"action":     func(q *oauth.Requests) { q.Actions["drop"] = q.Actions["read"] },
+		"methods": func(q *oauth.Requests) {
+			q.Actions["read"] = exact.Rule{Methods: []string{"TRACE"}, Paths: []string{"/x"}}
+		},
+		"paths": func(q *oauth.Requests) {
+			q.Actions["read"] = exact.Rule{Methods: []string{"GET"}, Paths: []string{"/../x"}}
+		},
+		"token": func(q *oauth.Requests) {
+			q.Actions["read"] = exact.Rule{Methods: []string{"POST"}, Paths: []string{"/**"}}
+		},
+		"revoke": func(q *oauth.Requests) {
+			q.Actions["read"] = exact.Rule{Methods: []string{"POST"}, Paths: []string{"/login/*"}}
+		},
+	} {
+		c := injectConfig()
+		change(c.Grants["drive"].Requests)
+		if _, err := oauth.New("files", c, nil, nil); err == nil || !strings.Contains(err.Error(), "grants.drive.requests") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzInject: whatever a request looks like, a token goes to a host of the configuration,
+// over https, by a path that reads in one way.
+func FuzzInject(f *testing.F) {
+	d := injecting(f)
+	for _, u := range []string{"https://api.example.com/v1/files?a=b", "https://x@api.example.com:443//..%2f", "HTTPS://API.example.com./;"} {
+		f.Add("GET", u, "X-Original-Url", "api.example.com")
+	}
+	f.Fuzz(func(t *testing.T, method, text, header, host string) {
+		u, err := url.Parse(text)
+		if err != nil {
+			return
+		}
+		r := &http.Request{Method: method, URL: u, Host: host, Header: http.Header{header: {"x"}}}
+		err = d.Inject(t.Context(), r, held("files:drive:read"))
+		if got := r.Header.Get("Authorization"); err != nil {
+			if got == "Bearer at-canary" {
+				t.Errorf("refused, and injected: %v", err)
+			}
+			return
+		}
+		h := strings.ToLower(u.Host)
+		if u.Scheme != "https" || method != "GET" || h != "api.example.com" && h != "api.example.com:443" && h != "files.example.com:8443" || u.User != nil ||
+			u.Path != "/v1/files" && !strings.HasPrefix(u.Path, "/v1/files/") || strings.Contains(u.Path, "/../") {
+			t.Errorf("injected into %s %q (host %q)", method, text, host)
+		}
+	})
+}

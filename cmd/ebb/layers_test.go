@@ -75,7 +75,7 @@ var fences = map[string][]string{
 		"ebb/broker/vaultapi", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/static", "ebb/broker/provider/vault", "ebb/broker/seal/transit",
 	},
 	"golang.org/x/net":        {"ebb/cmd/ebb/internal/box/seccomp"},
-	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer", "ebb/broker/egress", "ebb/cmd/ebb/internal/box/bwrap", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/shim", "ebb/cmd/ebb/internal/pty"},
+	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer", "ebb/broker/egress", "ebb/cmd/ebb/internal/box/bwrap", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/shim", "ebb/cmd/ebb/internal/stdio"},
 	"net/http/pprof":          nil,
 	"ebb/attest/all":          {"ebb/cmd/ebb"},
 	"ebb/broker/notify/all":   {"ebb/cmd/ebb"},

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/pty"
 )
 
 // runFlags are the flags of `ebb run` beside those of its task.
@@ -22,6 +19,7 @@ type runFlags struct {
 	tool, work string
 	user       string
 	read, env  []string
+	grace      time.Duration
 
 	credentials, git []string
 }
@@ -56,6 +54,7 @@ ends the task.`,
 	f.StringArrayVar(&flags.credentials, "credential", nil, "variable of the box that holds a placeholder, `NAME=SCOPE`, repeatable")
 	f.StringArrayVar(&flags.git, "git", nil, "host that git in the box may ask a credential for, `HOST=SCOPE`, repeatable")
 	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")
+	f.DurationVar(&flags.grace, "grace", 10*time.Second, "how long CMD has to end when its task is over, before it is killed")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		if flags.task.heartbeat < 2*time.Second {
 			return usage("--heartbeat is too short", "choose at least 2s; without heartbeats a dead ebb would leave the task open")
@@ -99,6 +98,7 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
 	}
 	defer os.RemoveAll(in.dir)
+	defer in.close()
 	// What serves the box does so until the box is over, not until somebody presses a key.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -108,65 +108,7 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	if err := c.furnish(ctx, serving, o, task, in, *ticket); err != nil {
 		return err
 	}
-	return c.watch(in, over)
-}
-
-// watch runs the command to its end: signals go to it, and when the task is over it is told
-// to end, because nothing that it could still do would count.
-func (c *cli) watch(in *boxed, over <-chan struct{}) error {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
-	defer signal.Stop(signals)
-	closeTerminal, err := in.openTerminal()
-	if err != nil {
-		return fail(err.Error(), "give CMD an input that is no terminal, such as </dev/null")
-	}
-	running, err := in.kind.Start(in.spec)
-	if err != nil {
-		closeTerminal()
-		return boxFailure(err)
-	}
-	if in.pair != nil {
-		if err := in.pair.Join(); err != nil {
-			running.Kill()
-		}
-	}
-	type end struct {
-		code int
-		err  error
-	}
-	ended := make(chan end, 1)
-	go func() {
-		code, err := running.Wait()
-		ended <- end{code, err}
-	}()
-	for {
-		select {
-		case s := <-signals:
-			in.pass(running, s)
-		case <-over:
-			over = nil
-			_ = running.Signal(syscall.SIGTERM)
-		case e := <-ended:
-			closeTerminal()
-			c.status = exit(e.code)
-			return boxFailure(e.err)
-		}
-	}
-}
-
-// pass sends a signal on. What a terminal's keys mean says the terminal that the command has.
-func (b *boxed) pass(running box.Running, s os.Signal) {
-	switch {
-	case s == syscall.SIGWINCH:
-		if b.pair != nil {
-			b.pair.Resize()
-		}
-		return
-	case b.plain && (s == os.Interrupt || s == syscall.SIGQUIT) && b.spec.Stdin != nil && pty.Is(b.spec.Stdin):
-		return // a plain child is in the same foreground group, and has had it already
-	}
-	_ = running.Signal(s) // it may be over
+	return c.watch(in, over, flags.grace)
 }
 
 // boxFailure says what to do when there is no box, or no command in it.
@@ -176,8 +118,8 @@ func boxFailure(err error) error {
 		return nil
 	case errors.Is(err, box.ErrCommand):
 		return usage(err.Error(), "name a program that can be run there; --read shows the box more of this machine")
-	case errors.Is(err, box.ErrWork):
-		return usage(err.Error(), "run ebb in a directory with nothing else in it, or name one with --work")
+	case errors.Is(err, box.ErrPlace):
+		return usage(err.Error(), "choose another --work or --read: a directory of a project, with nothing else in it")
 	case errors.Is(err, box.ErrNone):
 		return fail(err.Error(), "install bubblewrap and let this user make user namespaces, or run CMD without a box: --box none")
 	}

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"ebb/broker"
 	"ebb/broker/provider"
@@ -47,12 +50,16 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, task broker.Task, 
 	case err != nil:
 		return err
 	}
-	if _, err := os.Stat(b.Socket); err != nil {
-		c.sayf("ebb: the box has no way out: its socket is not on this machine, where ebb would have to be\n")
+	dir, err := c.openOut(b.Socket)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		c.sayf("ebb: the box has no way out: its socket is not on this machine, or not for this user; ebb would have to be here, and be yours\n")
 		return nil
+	case err != nil:
+		return fail("what ebb names as the way out of the box is none: "+err.Error(), "check that --url is your ebb's; it must run as you or as root")
 	}
-	in.spec.Sockets["out"] = filepath.Dir(b.Socket)
-	in.spec.Ports = map[int]string{box.ProxyPort: box.Dir + "/out/" + filepath.Base(b.Socket)}
+	in.mount("out", dir)
+	in.spec.Ports = map[int]string{box.ProxyPort: box.Dir + "/out/" + outSocket}
 	in.spec.Files = map[string][]byte{box.Bundle: []byte(b.CA)}
 	in.spec.Env = append(in.spec.Env, box.Bootstrap()...)
 	in.spec.Ready = func(id box.Identity) error {
@@ -63,6 +70,25 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, task broker.Task, 
 		return nil
 	}
 	return nil
+}
+
+// outSocket is what ebb calls the socket of a box.
+const outSocket = "out"
+
+// openOut opens the directory of the socket that ebb names. Whoever answers there is believed
+// nothing: what is mounted into the box is a socket that ebb could have made, of root or of this
+// user, or of the owner of the data directory whose ebb this is.
+func (c *cli) openOut(socket string) (*os.File, error) {
+	owners := []uint32{0, uint32(os.Geteuid())}
+	if c.url == "" && c.socket == "" {
+		if info, err := os.Stat(c.dataDir()); err == nil {
+			owners = append(owners, info.Sys().(*syscall.Stat_t).Uid)
+		}
+	}
+	if !filepath.IsAbs(socket) || filepath.Base(socket) != outSocket {
+		return nil, fmt.Errorf("%s: %w: it is not called %s", socket, box.ErrPlace, outSocket)
+	}
+	return box.OpenSocketDir(socket, owners...)
 }
 
 // give asks for what the box finds in its environment, which is a placeholder or nothing: a

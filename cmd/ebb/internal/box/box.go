@@ -11,8 +11,8 @@ var ErrNone = errors.New("no box can be made here")
 // ErrCommand is wrapped by the error of a command that could not be run in its box.
 var ErrCommand = errors.New("CMD could not be run")
 
-// ErrWork is wrapped by the error of a work directory that no box may have.
-var ErrWork = errors.New("the work directory holds more than work")
+// ErrPlace is wrapped by the error of a place of the machine that no box may have.
+var ErrPlace = errors.New("no box may have this")
 
 // Spec is what runs in a box.
 type Spec struct {
@@ -25,8 +25,12 @@ type Spec struct {
 	Read []string
 	// Files are small files by their paths in the box, read-only.
 	Files map[string][]byte
-	// Sockets are directories of the machine with sockets in them, by their names below Dir.
-	Sockets map[string]string
+	// Sockets are directories of the machine with a socket in each, held open (OpenSocketDir), by
+	// their names below Dir.
+	Sockets map[string]*os.File
+	// Private are places of the machine that no box may have: neither Work nor any of Read is one
+	// of them, or in one, or holds one.
+	Private []string
 	// Ports are TCP ports of the box's loopback that lead to sockets, by their paths in the box.
 	Ports map[int]string
 	// Standard input, output and error. TTY: the input is a terminal, and only the box's.
@@ -71,7 +75,7 @@ type Running interface {
 	Signal(sig os.Signal) error
 	// Kill ends all of the box at once.
 	Kill()
-	// Wait returns when nothing of the box runs any more: the command's code, or 128 and the
-	// number of the signal that it died of. It is called once.
+	// Wait returns when nothing of the box runs any more, with the command's code (Code). It is
+	// called once.
 	Wait() (code int, err error)
 }

@@ -1,10 +1,12 @@
 // Package box is the contract of what runs a command apart from its machine: the compute
 // sandbox of `ebb run`. Sub-folders are its kinds.
 //
-//	box.go      Spec, Kind, Running: what runs, what makes a box, one that runs
-//	bootstrap.go how tools find the way out of a box
-//	layout.go   where things are in a box
-//	status.go   what the first process of a box says to who made it
+//	box.go        Spec, Kind, Running: what runs, what makes a box, one that runs
+//	bootstrap.go  how tools find the way out of a box
+//	layout.go     where things are in a box
+//	socket.go     a directory with a socket in it, checked before a box gets it
+//	status.go     what the first process of a box says to who made it
+//	code.go       what an exit code says of an end
 //
 // A box has a home and temporary directories of its own, the machine's programs to read,
 // one work directory to write to, and no network: sockets that the runner puts into it are

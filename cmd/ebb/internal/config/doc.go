@@ -14,6 +14,7 @@
 //	notify.go     where people are told that something waits
 //	checklists.go what attestors, providers and principals must fulfil
 //	principal.go  principals and their public keys
+//	places.go     files and directories that are ebb's alone
 //	secret.go     passwords, from a file or the environment only
 //	problem.go    Problems: key, place, what is wrong, what to do
 //	table.go      the table of keys as text for --help and for README.md

@@ -10,7 +10,7 @@ import (
 // Config is what Run does.
 type Config struct {
 	Argv             []string
-	Status           *os.File
+	Status, Release  *os.File
 	TTY              bool
 	Ports            map[int]string
 	Processes, Files uint64

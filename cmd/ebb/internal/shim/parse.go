@@ -19,6 +19,7 @@ func Parse(args []string) (Config, error) {
 	f := flag.NewFlagSet("shim", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	status := f.Int("status-fd", 0, "descriptor to report on")
+	release := f.Int("release-fd", 0, "descriptor to wait on")
 	f.Uint64Var(&c.Processes, "processes", 0, "how many processes and threads")
 	f.Uint64Var(&c.Files, "files", 0, "how many open files of each process")
 	f.BoolVar(&c.TTY, "tty", false, "standard input is a terminal of the box's own")
@@ -38,10 +39,12 @@ func Parse(args []string) (Config, error) {
 	if len(c.Argv) == 0 || c.Processes == 0 || c.Files == 0 {
 		return c, errors.New("shim: a command, --processes and --files are needed")
 	}
-	// Whoever tries it by hand has not the descriptor.
-	if *status < 3 || syscall.Fstat(*status, new(syscall.Stat_t)) != nil {
-		return c, errors.New("shim: --status-fd is not open")
+	// Whoever tries it by hand has not the descriptors.
+	for _, fd := range []int{*status, *release} {
+		if fd < 3 || syscall.Fstat(fd, new(syscall.Stat_t)) != nil {
+			return c, errors.New("shim: --status-fd or --release-fd is not open")
+		}
 	}
-	c.Status = os.NewFile(uintptr(*status), "status")
+	c.Status, c.Release = os.NewFile(uintptr(*status), "status"), os.NewFile(uintptr(*release), "release")
 	return c, nil
 }

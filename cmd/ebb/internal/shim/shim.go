@@ -19,9 +19,10 @@ import (
 
 // Config is what Run does.
 type Config struct {
-	Argv   []string
-	Status *os.File // where box.Status is written
-	TTY    bool     // standard input is a terminal that becomes the command's
+	Argv    []string
+	Status  *os.File // where box.Status is written
+	Release *os.File // whence comes the byte that lets the command begin
+	TTY     bool     // standard input is a terminal that becomes the command's
 	// Ports of loopback and the sockets that they lead to.
 	Ports            map[int]string
 	Processes, Files uint64 // limits; none is 0
@@ -52,6 +53,9 @@ func (c Config) run(say *json.Encoder) (int, error) {
 	signals, children := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(signals, passed...)
 	signal.Notify(children, unix.SIGCHLD)
+	if err := c.wait(say); err != nil {
+		return 1, err
+	}
 	if err := confine(c.Processes, c.Files); err != nil {
 		return 1, err
 	}
@@ -86,12 +90,23 @@ func (c Config) run(say *json.Encoder) (int, error) {
 			if !ended {
 				continue
 			}
-			if ws.Signaled() {
-				return 128 + int(ws.Signal()), say.Encode(box.Status{Ended: true, Signal: int(ws.Signal())})
-			}
-			return ws.ExitStatus(), say.Encode(box.Status{Ended: true, Code: ws.ExitStatus()})
+			code := box.Code(ws)
+			return code, say.Encode(box.Status{Ended: true, Code: code})
 		}
 	}
+}
+
+// wait says that the box is there and waits until whoever made it has done what is to be done
+// first. Only a byte lets the command begin: the end of the pipe is that of the runner.
+func (c Config) wait(say *json.Encoder) error {
+	if err := say.Encode(box.Status{Waiting: true}); err != nil {
+		return err
+	}
+	defer c.Release.Close()
+	if n, err := c.Release.Read(make([]byte, 1)); n != 1 {
+		return fmt.Errorf("nobody let the command begin: %w", err)
+	}
+	return nil
 }
 
 // bury takes every child that has ended, its own and those that lost their parents, and says

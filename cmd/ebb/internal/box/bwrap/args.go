@@ -15,14 +15,13 @@ import (
 
 // plan is a box as bubblewrap is told of it. Descriptors are numbers in bubblewrap.
 type plan struct {
-	spec   box.Spec
-	self   string
-	place  func(string) string // where a place of the machine is for who runs bubblewrap
-	data   map[string]int      // descriptors of files by their paths in the box
-	info   int
-	block  int
-	filter int
-	status int
+	spec    box.Spec
+	mounts  []string       // options that mount
+	data    map[string]int // descriptors of files by their paths in the box
+	info    int
+	filter  int
+	status  int
+	release int
 }
 
 // options are bubblewrap's: what the box is made of, in the order in which it is made.
@@ -44,21 +43,38 @@ func (p *plan) options() []string {
 		a = append(a, "--size", size, "--tmpfs", dir)
 	}
 	a = append(a, "--perms", "0755", "--tmpfs", "/run", "--perms", "0755", "--dir", box.Dir)
-	for _, path := range s.Read {
-		a = append(a, "--ro-bind", p.place(path), path)
-	}
-	a = append(a, "--bind", p.place(s.Work), box.WorkDir, "--ro-bind", p.place(p.self), box.Self)
-	for _, name := range slices.Sorted(maps.Keys(s.Sockets)) {
-		a = append(a, "--ro-bind", p.place(s.Sockets[name]), box.Dir+"/"+name)
-	}
+	a = append(a, p.mounts...)
 	for _, path := range slices.Sorted(maps.Keys(p.data)) {
 		a = append(a, "--perms", "0444", "--ro-bind-data", strconv.Itoa(p.data[path]), path)
 	}
 	// What only mounts needed to be written to is no place to hide anything, nor to lay a
 	// trap for whoever looks for a socket or a program there.
-	a = append(a, "--remount-ro", "/run", "--remount-ro", "/", "--chdir", box.WorkDir,
-		"--info-fd", strconv.Itoa(p.info), "--block-fd", strconv.Itoa(p.block), "--add-seccomp-fd", strconv.Itoa(p.filter))
+	a = append(a, "--remount-ro", "/run", "--remount-ro", "/", "--chdir", box.WorkDir, "--info-fd", strconv.Itoa(p.info), "--add-seccomp-fd", strconv.Itoa(p.filter))
 	return a
+}
+
+// staged mounts what has been mounted where who runs bubblewrap can go.
+func staged(all mounts, at []string) (options []string) {
+	for i, m := range all {
+		how := "--ro-bind"
+		if m.write {
+			how = "--bind"
+		}
+		options = append(options, how, at[i], m.to)
+	}
+	return options
+}
+
+// handed mounts by descriptors: what is mounted is what was opened.
+func handed(all mounts, f *files) (options []string) {
+	for _, m := range all {
+		how := "--ro-bind-fd"
+		if m.write {
+			how = "--bind-fd"
+		}
+		options = append(options, how, strconv.Itoa(f.lend(m.from)), m.to)
+	}
+	return options
 }
 
 // programs are the machine's, as it has them: directories, or links into /usr.
@@ -78,7 +94,7 @@ func (p *plan) programs() []string {
 // shim is the command line of the first process.
 func (p *plan) shim() []string {
 	s := p.spec
-	a := []string{box.Self, "shim", "--status-fd", strconv.Itoa(p.status), "--processes", strconv.FormatUint(s.Limits.Processes, 10), "--files", strconv.FormatUint(s.Limits.Files, 10)}
+	a := []string{box.Self, "shim", "--status-fd", strconv.Itoa(p.status), "--release-fd", strconv.Itoa(p.release), "--processes", strconv.FormatUint(s.Limits.Processes, 10), "--files", strconv.FormatUint(s.Limits.Files, 10)}
 	for _, port := range slices.Sorted(maps.Keys(s.Ports)) {
 		a = append(a, "--port", fmt.Sprintf("%d=%s", port, s.Ports[port]))
 	}

@@ -3,6 +3,7 @@
 // filter of package seccomp. The first process of a box is the shim of this binary.
 //
 //	kind.go     Kind, and what it needs of a machine
+//	place.go    which places of the machine a box may have
 //	start.go    start: descriptors, the box's identity, the shim's reports
 //	args.go     what bubblewrap is told
 //	etc.go      the box's own /etc
@@ -10,7 +11,8 @@
 //	running.go  Signal, Kill, Wait
 //	other.go    no box but on Linux
 //
-// What comes in which order: bubblewrap is started, makes the namespaces and says on a
-// descriptor which they are; whoever wants to know of the box is told (Spec.Ready); only then
-// bubblewrap is let go on to the shim, and the shim starts the command.
+// What comes in which order: bubblewrap is started, makes the namespaces, says on a descriptor
+// which they are, furnishes the box and becomes the shim, which says that it waits; whoever
+// wants to know of the box is told (Spec.Ready); only then the shim gets the byte that lets it
+// start the command. The end of that pipe lets nothing start.
 package bwrap

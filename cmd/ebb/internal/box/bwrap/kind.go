@@ -5,10 +5,12 @@ package bwrap
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"ebb/cmd/ebb/internal/box"
 )
@@ -32,56 +34,74 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: bubblewrap is not installed: %w", box.ErrNone, err)
 	}
+	if s.User == nil && os.Geteuid() == 0 {
+		return nil, fmt.Errorf("%w: what runs as root here would be root to the machine: a box needs a user of its own", box.ErrNone)
+	}
+	m, err := k.mounts(s)
+	defer m.close()
+	if err != nil {
+		return nil, err
+	}
+	s.Limits.Processes = cmp.Or(s.Limits.Processes, maxProcesses)
+	s.Limits.Files = cmp.Or(s.Limits.Files, maxFiles)
+	s.Limits.Temporary = cmp.Or(s.Limits.Temporary, maxTemporary)
+	return start(program, m, s)
+}
+
+// mount is a place of the machine in a box.
+type mount struct {
+	from  *os.File
+	to    string
+	write bool
+}
+
+type mounts []mount
+
+// mounts opens what a box has of the machine beside its programs, in the order in which it is
+// mounted. What was opened before an error is in the answer, to be closed.
+func (k Kind) mounts(s box.Spec) (all mounts, err error) {
 	self := k.Self
 	if self == "" {
 		if self, err = os.Executable(); err != nil {
 			return nil, err
 		}
 	}
-	if s.User == nil && os.Geteuid() == 0 {
-		return nil, fmt.Errorf("%w: what runs as root here would be root to the machine: a box needs a user of its own", box.ErrNone)
-	}
-	if s.Work, err = checkWork(s.Work); err != nil {
+	p, err := newPlaces(s.Private)
+	if err != nil {
 		return nil, err
 	}
-	s.Limits.Processes = cmp.Or(s.Limits.Processes, maxProcesses)
-	s.Limits.Files = cmp.Or(s.Limits.Files, maxFiles)
-	s.Limits.Temporary = cmp.Or(s.Limits.Temporary, maxTemporary)
-	return start(program, self, s)
-}
-
-// system are places that a box sees anyway or must not replace: none of them, nor anything
-// above them, is a work directory.
-var system = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/lib", "/var/run"}
-
-// checkWork follows links, so that what is checked is what is mounted. A home directory holds
-// keys, and one that holds homes holds more of them.
-func checkWork(dir string) (string, error) {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", box.ErrWork, err)
-	}
-	if real, err = filepath.Abs(real); err != nil {
-		return "", err
-	}
-	home, _ := os.UserHomeDir()
-	if resolved, err := filepath.EvalSymlinks(home); err == nil {
-		home = resolved
-	}
-	for _, place := range append([]string{home, "/home", "/tmp"}, system...) {
-		if place != "" && within(place, real) {
-			return "", fmt.Errorf("%w: %s is or holds %s", box.ErrWork, real, place)
+	for _, path := range s.Read {
+		f, err := p.open(path)
+		if err != nil {
+			return all, err
 		}
+		all = append(all, mount{from: f, to: path})
 	}
-	info, err := os.Stat(real)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no directory", real)
+	work, err := p.open(s.Work)
+	if err != nil {
+		return all, err
 	}
-	return real, err
+	all = append(all, mount{from: work, to: box.WorkDir, write: true})
+	if info, err := work.Stat(); err != nil || !info.IsDir() {
+		return all, fmt.Errorf("%w: %s is no directory", box.ErrPlace, s.Work)
+	}
+	fd, err := unix.Open(self, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return all, fmt.Errorf("%s: %w", self, err)
+	}
+	all = append(all, mount{from: os.NewFile(uintptr(fd), self), to: box.Self})
+	for _, name := range slices.Sorted(maps.Keys(s.Sockets)) {
+		fd, err := unix.FcntlInt(s.Sockets[name].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, mount{from: os.NewFile(uintptr(fd), name), to: box.Dir + "/" + name})
+	}
+	return all, nil
 }
 
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+func (m mounts) close() {
+	for _, one := range m {
+		_ = one.from.Close()
+	}
 }

@@ -22,6 +22,7 @@ type running struct {
 	cmd    *exec.Cmd
 	init   *os.Process // the box's first process, held by a pidfd
 	status *os.File
+	said   *json.Decoder // of status
 	read   chan struct{} // closed when the shim has said all
 	ended  chan error    // bubblewrap's end
 
@@ -35,9 +36,9 @@ type running struct {
 func (r *running) follow() {
 	defer close(r.read)
 	defer r.status.Close()
-	for dec := json.NewDecoder(io.LimitReader(r.status, 64<<10)); ; {
+	for {
 		var s box.Status
-		if err := dec.Decode(&s); err != nil {
+		if err := r.said.Decode(&s); err != nil {
 			return
 		}
 		if s.Running {
@@ -76,6 +77,32 @@ func (r *running) Signal(sig os.Signal) error {
 // Kill implements box.Running. The end of the first process is that of all.
 func (r *running) Kill() { _ = r.init.Kill() }
 
+// abandon ends a box of which nothing has been said to run, and waits for the end.
+func (r *running) abandon() {
+	if r.init == nil {
+		_ = r.cmd.Process.Kill()
+	} else { // which bubblewrap waits for
+		r.Kill()
+		r.gone()
+		defer r.init.Release()
+	}
+	_ = r.cmd.Wait()
+	_ = r.status.Close()
+}
+
+// gone waits for the end of the first process, which the kernel puts behind that of all
+// others of its namespace. Bubblewrap may have died before it.
+func (r *running) gone() {
+	_ = r.init.WithHandle(func(pidfd uintptr) { // none: it is over
+		for {
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1)
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+}
+
 // Wait implements box.Running.
 func (r *running) Wait() (int, error) {
 	err := <-r.ended
@@ -86,8 +113,6 @@ func (r *running) Wait() (int, error) {
 	switch {
 	case r.last.Error != "":
 		return 0, fmt.Errorf("%w: %s", box.ErrCommand, r.last.Error)
-	case r.last.Signal != 0:
-		return 128 + r.last.Signal, nil
 	case r.last.Ended:
 		return r.last.Code, nil
 	}
@@ -96,10 +121,7 @@ func (r *running) Wait() (int, error) {
 	if !is {
 		return 0, errors.Join(errors.New("the box ended without a word"), err)
 	}
-	if ws, is := ee.Sys().(syscall.WaitStatus); is && ws.Signaled() {
-		return 128 + int(ws.Signal()), nil
-	}
-	return ee.ExitCode(), nil
+	return box.Code(ee.Sys().(syscall.WaitStatus)), nil
 }
 
 // memory is a file without a name, read from its start.

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,15 +23,17 @@ const first = 3
 
 // start starts bubblewrap on a thread that lives as long as the box: the kernel ends the box
 // when the thread that started it ends, and a stage is seen from there only.
-func start(program, self string, s box.Spec) (*running, error) {
+func start(program string, m mounts, s box.Spec) (*running, error) {
 	r := &running{read: make(chan struct{}), ended: make(chan error, 1)}
 	made := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread is used for nothing else
-		err := r.start(program, self, s)
+		err := r.start(program, m, s)
 		made <- err
 		if err == nil {
-			r.ended <- r.cmd.Wait()
+			err := r.cmd.Wait()
+			r.gone()
+			r.ended <- err
 		}
 	}()
 	if err := <-made; err != nil {
@@ -42,29 +42,26 @@ func start(program, self string, s box.Spec) (*running, error) {
 	return r, nil
 }
 
-// start makes the box up to where the shim runs.
-func (r *running) start(program, self string, s box.Spec) error {
-	p := &plan{spec: s, self: self, place: func(path string) string { return path }, data: map[string]int{}}
+// start makes the box up to where the shim starts the command.
+func (r *running) start(program string, m mounts, s box.Spec) error {
+	p := &plan{spec: s, data: map[string]int{}}
+	f := &files{}
+	defer f.close()
 	drop := s.User != nil && os.Geteuid() == 0
 	if drop {
-		st, err := newStage()
+		at, err := stage(m)
 		if err != nil {
 			return err
 		}
-		for _, path := range append(append([]string{s.Work, self}, s.Read...), slices.Collect(maps.Values(s.Sockets))...) {
-			if err := st.add(path); err != nil {
-				return err
-			}
-		}
-		p.place = func(path string) string { return st.at[path] }
+		p.mounts = staged(m, at)
+	} else {
+		p.mounts = handed(m, f)
 	}
-	f := &files{}
-	defer f.close()
 	info, status, release, err := f.lay(p)
 	if err != nil {
 		return err
 	}
-	r.status = status
+	r.status, r.said = status, json.NewDecoder(io.LimitReader(status, 64<<10))
 	// The environment is not for everybody who lists processes: options come by a descriptor.
 	r.cmd = exec.Command(program, append([]string{"--args", strconv.Itoa(f.input(p.options())), "--"}, p.shim()...)...)
 	r.cmd.Env, r.cmd.Dir, r.cmd.ExtraFiles = []string{}, "/", f.theirs
@@ -74,62 +71,69 @@ func (r *running) start(program, self string, s box.Spec) error {
 	if drop {
 		r.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: s.User.UID, Gid: s.User.GID}
 	}
-	if err := errors.Join(f.err, startAll(r.cmd, f)); err != nil {
+	if err := errors.Join(f.err, r.cmd.Start()); err != nil {
 		return fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
-	if err := r.meet(info, release, s.Ready); err != nil {
-		_ = r.cmd.Process.Kill()
-		_ = r.cmd.Wait()
+	f.started()
+	if err := r.meet(info, s.Ready); err != nil {
+		r.abandon()
+		return err
+	}
+	if _, err := release.Write([]byte{1}); err != nil {
+		r.abandon()
 		return err
 	}
 	go r.follow()
 	return nil
 }
 
-func startAll(cmd *exec.Cmd, f *files) error {
-	err := cmd.Start()
-	for _, file := range f.theirs {
-		err = errors.Join(err, file.Close())
-	}
-	f.theirs = nil
-	return err
-}
-
-// meet learns which namespaces the box has, tells who wants to know, and lets it go on.
-func (r *running) meet(info io.Reader, release io.WriteCloser, ready func(box.Identity) error) error {
-	defer release.Close()
-	var said struct {
+// meet learns which namespaces the box has, waits for its shim, and tells who wants to know.
+// The shim goes on when it is let, and not when this process closes its pipes.
+func (r *running) meet(info io.Reader, ready func(box.Identity) error) error {
+	var id struct {
 		PID   int    `json:"child-pid"`
 		NetNS uint64 `json:"net-namespace"`
 		PIDNS uint64 `json:"pid-namespace"`
 	}
-	if err := json.NewDecoder(info).Decode(&said); err != nil || said.NetNS == 0 || said.PIDNS == 0 || said.PID <= 1 {
+	if err := json.NewDecoder(info).Decode(&id); err != nil || id.NetNS == 0 || id.PIDNS == 0 || id.PID <= 1 {
 		return fmt.Errorf("%w: bubblewrap ended before there was a box, as it says above", box.ErrNone)
 	}
-	init, err := os.FindProcess(said.PID) // by a pidfd: it waits for us, and is the box's first process for good
+	init, err := os.FindProcess(id.PID) // by a pidfd: the box's first process for good, because
 	if err != nil {
 		return err
 	}
 	r.init = init
-	if ready != nil {
-		if err := ready(box.Identity{PID: said.PID, NetNS: said.NetNS, PIDNS: said.PIDNS}); err != nil {
-			return err
-		}
+	var first box.Status // it has yet to say this
+	if err := r.said.Decode(&first); err != nil || !first.Waiting {
+		return fmt.Errorf("%w: bubblewrap ended before the box was furnished, as it says above", box.ErrNone)
 	}
-	_, err = release.Write([]byte{1})
-	return err
+	if ready == nil {
+		return nil
+	}
+	return ready(box.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS})
 }
 
 // files are the descriptors between this process and bubblewrap.
 type files struct {
-	theirs, ours []*os.File
-	err          error
+	theirs []*os.File // in the order of their numbers there
+	lent   map[*os.File]bool
+	ours   []*os.File
+	err    error
 }
 
 // give keeps a descriptor for bubblewrap and says which number it has there.
 func (f *files) give(file *os.File) int {
 	f.theirs = append(f.theirs, file)
 	return first + len(f.theirs) - 1
+}
+
+// lend is give for what is not to be closed here.
+func (f *files) lend(file *os.File) int {
+	if f.lent == nil {
+		f.lent = map[*os.File]bool{}
+	}
+	f.lent[file] = true
+	return f.give(file)
 }
 
 // input is a descriptor from which something short is read.
@@ -158,12 +162,12 @@ func (f *files) lay(p *plan) (info, status, release *os.File, err error) {
 	}
 	info, infoW := pipe()
 	status, statusW := pipe()
-	blockR, release := pipe()
+	releaseR, release := pipe()
 	if f.err != nil {
 		return nil, nil, nil, f.err
 	}
-	f.ours = append(f.ours, info)
-	p.info, p.status, p.block = f.give(infoW), f.give(statusW), f.give(blockR)
+	f.ours = append(f.ours, info, release)
+	p.info, p.status, p.release = f.give(infoW), f.give(statusW), f.give(releaseR)
 	filter, err := seccomp.Filter()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%w: %w", box.ErrNone, err)
@@ -175,8 +179,19 @@ func (f *files) lay(p *plan) (info, status, release *os.File, err error) {
 	return info, status, release, f.err
 }
 
+// started closes what bubblewrap has now.
+func (f *files) started() {
+	for _, file := range f.theirs {
+		if !f.lent[file] {
+			_ = file.Close()
+		}
+	}
+	f.theirs = nil
+}
+
 func (f *files) close() {
-	for _, file := range append(f.theirs, f.ours...) {
+	f.started()
+	for _, file := range f.ours {
 		_ = file.Close()
 	}
 }

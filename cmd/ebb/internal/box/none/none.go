@@ -48,8 +48,5 @@ func (c *child) Wait() (int, error) {
 	if !ended {
 		return 0, err
 	}
-	if ws, is := ee.Sys().(syscall.WaitStatus); is && ws.Signaled() {
-		return 128 + int(ws.Signal()), nil
-	}
-	return ee.ExitCode(), nil
+	return box.Code(ee.Sys().(syscall.WaitStatus)), nil
 }

@@ -1,0 +1,43 @@
+//go:build linux
+
+package bwrap_test
+
+import (
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ebb/cmd/ebb/internal/box"
+)
+
+// TestBomb: a box cannot start more than it may, and the machine's other users can.
+func TestBomb(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.spec.Limits.Processes = 64
+	how := b.try("spawn")["spawn"]
+	m := regexp.MustCompile(`^after (\d+): .*resource temporarily unavailable`).FindStringSubmatch(how)
+	if m == nil {
+		t.Fatalf("spawn: %s", how)
+	}
+	if n, _ := strconv.Atoi(m[1]); n < 10 || n >= 64 {
+		t.Errorf("%d processes of 64", n)
+	}
+	if err := exec.Command("true").Run(); err != nil {
+		t.Errorf("the machine: %v", err)
+	}
+}
+
+// TestMemory: home and temporary directories end where they should.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.spec.Limits.Temporary = 1 << 20
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", box.Home} {
+		if out := b.sh("head -c 4000000 /dev/zero >" + dir + "/x 2>/dev/null; stat -c %s " + dir + "/x"); strings.TrimSpace(out) != "1048576" {
+			t.Errorf("%s holds %s", dir, out)
+		}
+	}
+}

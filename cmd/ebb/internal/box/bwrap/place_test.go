@@ -1,0 +1,134 @@
+//go:build linux
+
+package bwrap_test
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"testing"
+
+	"ebb/cmd/ebb/internal/box"
+)
+
+// homeOf is the home directory of another user of this machine than who runs the test.
+func homeOf(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"www-data", "mail", "lp", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(u.HomeDir); err == nil && info.IsDir() && u.HomeDir != "/" {
+			return u.HomeDir
+		}
+	}
+	return ""
+}
+
+// TestWork: a directory that holds more than work is given to no box, by whatever name.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, outside := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	for _, dir := range []string{filepath.Join(data, "keys"), filepath.Join(outside, "sub", "private")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links := t.TempDir()
+	for name, to := range map[string]string{"home": home, "data": data, "private": filepath.Join(outside, "sub", "private")} {
+		if err := os.Symlink(to, filepath.Join(links, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One of them is named by a link, as a configuration may.
+	b.spec.Private = []string{data, filepath.Join(links, "private")}
+	b.spec.Argv = []string{"true"}
+	refused := []string{
+		"/", "/home", "/tmp", "/etc", "/usr", "/var", "/run", "/proc", "/sys/kernel", "/dev/shm", home, filepath.Join(links, "home"), filepath.Dir(home),
+		data, filepath.Dir(data), filepath.Join(data, "keys"), filepath.Join(links, "data"), outside, filepath.Join(outside, "sub"), filepath.Join(outside, "sub", "private"),
+	}
+	if other := homeOf(t); other != "" {
+		refused = append(refused, other, filepath.Dir(other))
+	}
+	for _, dir := range refused {
+		b.spec.Work = dir
+		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrPlace) {
+			t.Errorf("--work %s: %v", dir, err)
+		}
+	}
+}
+
+// TestRead: what holds secrets of the machine or of ebb is not read either. What does not is.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, more := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	for path, text := range map[string]string{filepath.Join(data, "operator.key"): "key", filepath.Join(more, "text"): "hello"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/proc", link); err != nil {
+		t.Fatal(err)
+	}
+	b.spec.Private = []string{data}
+	b.spec.Argv = []string{"true"}
+	for _, path := range []string{
+		"/", "/proc", "/proc/1/environ", "/sys", "/dev/mem", "/run", "/etc", "/etc/shadow", home, data, filepath.Join(data, "operator.key"), filepath.Dir(data), link, "/no/such/place",
+	} {
+		b.spec.Read = []string{path}
+		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrPlace) {
+			t.Errorf("--read %s: %v", path, err)
+		}
+	}
+	// As in a machine's /tmp, everybody passes through to what is read.
+	for dir := more; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.spec.Read = []string{more, filepath.Join(more, "text")}
+	if out := b.sh("cat " + filepath.Join(more, "text") + "; echo x 2>/dev/null >" + filepath.Join(more, "new") + " || echo no"); out != "hellono\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestKeysOfPeople: where programs keep keys below a home is as private as the home.
+func TestKeysOfPeople(t *testing.T) {
+	b := newBed(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for _, name := range []string{".ssh", ".aws", ".config/gcloud/legacy", "src/shop"} {
+		if err := os.MkdirAll(filepath.Join(home, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.spec.Argv = []string{"true"}
+	for name, refused := range map[string]bool{"": true, ".ssh": true, ".aws": true, ".config": true, ".config/gcloud/legacy": true, "src": false, "src/shop": false} {
+		b.spec.Work = filepath.Join(home, name)
+		r, err := b.kind.Start(b.spec)
+		if refused != errors.Is(err, box.ErrPlace) {
+			t.Errorf("--work ~/%s: %v", name, err)
+		}
+		if err == nil {
+			if code, err := r.Wait(); code != 0 || err != nil {
+				t.Errorf("--work ~/%s: %d, %v", name, code, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,178 @@
+//go:build linux
+
+package bwrap_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/cmd/ebb/internal/box"
+)
+
+// lines are what try said, by the attempt.
+func lines(out string) map[string]string {
+	said := map[string]string{}
+	for line := range strings.Lines(out) {
+		what, how, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		said[what] = how
+	}
+	return said
+}
+
+// try runs attempts in the box.
+func (b *bed) try(words ...string) map[string]string {
+	b.t.Helper()
+	code, out, errs := b.start(append([]string{box.Self, "try"}, words...)...).wait()
+	if code != 0 {
+		b.t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	return lines(out)
+}
+
+// TestNoWayOut: what listens on the machine answers the machine and not the box; what the
+// runner puts into the box answers the box.
+func TestNoWayOut(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	listen := func(network, address string) (net.Listener, string) {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+			}
+		}()
+		return l, l.Addr().String()
+	}
+	_, loopback := listen("tcp", "127.0.0.1:0")
+	_, all := listen("tcp", "0.0.0.0:0")
+	_, port, _ := net.SplitHostPort(all)
+	outside := filepath.Join(t.TempDir(), "agent")
+	listen("unix", outside)
+	abstract := fmt.Sprintf("@ebb-test-%d", os.Getpid())
+	listen("unix", abstract)
+	given := filepath.Join(t.TempDir(), "given")
+	if err := os.Mkdir(given, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	listen("unix", filepath.Join(given, "out"))
+	if err := os.Chmod(filepath.Join(given, "out"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := box.OpenSocketDir(filepath.Join(given, "out"), uint32(os.Geteuid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	b.spec.Sockets, b.spec.Ports = map[string]*os.File{"given": dir}, map[int]string{3128: box.Dir + "/given/out"}
+
+	refused := []string{"tcp=" + loopback, "unix=" + outside, "unix=" + abstract, "tcp=169.254.169.254:80", "tcp=[fd00:ec2::254]:80", "tcp=1.1.1.1:443", "udp=1.1.1.1:53", "lookup=example.com"}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if ip, is := a.(*net.IPNet); is && ip.IP.IsGlobalUnicast() {
+			refused = append(refused, "tcp="+net.JoinHostPort(ip.IP.String(), port))
+		}
+	}
+	for _, word := range []string{"tcp=" + loopback, "unix=" + outside, "unix=" + abstract} {
+		what, where, _ := strings.Cut(word, "=")
+		if err := attempt(what, where); err != nil {
+			t.Fatalf("outside of the box %s: %v", word, err)
+		}
+	}
+	allowed := []string{"unix=" + box.Dir + "/given/out", "tcp=127.0.0.1:3128"}
+	said := b.try(append(refused, allowed...)...)
+	for _, word := range refused {
+		if said[word] == "<nil>" || said[word] == "" {
+			t.Errorf("%s: %q", word, said[word])
+		}
+	}
+	for _, word := range allowed {
+		if said[word] != "<nil>" {
+			t.Errorf("%s: %q", word, said[word])
+		}
+	}
+}
+
+// TestNothingOfTheMachine looks for files, processes, descriptors and variables that are
+// none of the box's.
+func TestNothingOfTheMachine(t *testing.T) {
+	b := newBed(t)
+	t.Setenv("CANARY", "canary-in-the-environment")
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("canary-in-a-file"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// What the runner's own parent has left open, and forgot to close for others.
+	leak, err := syscall.Open(secret, syscall.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(leak)
+	b.spec.Files = map[string][]byte{box.Bundle: []byte("a bundle\n")}
+	b.spec.Env = append(b.spec.Env, "GIVEN=as told")
+	said := b.try("read="+secret, "read=/etc/shadow", "list=/root", "list=/var/lib", "list=/sys/kernel", "list=/proc/1/fd", "read=/proc/1/environ", "read=/proc/1/mem", "ptrace-shim",
+		"write=/usr/x", "write=/etc/x", "write=/x", "write="+box.Dir+"/x", "write="+box.Self, "write="+box.Bundle, "write=/proc/sys/kernel/core_pattern", "userns",
+		"write="+box.WorkDir+"/made", "write="+box.Home+"/made", "write=/tmp/made", "read="+box.Bundle, "read=/usr/bin/env")
+	for word, how := range said {
+		mine := strings.HasSuffix(word, "/made") || word == "read="+box.Bundle || word == "read=/usr/bin/env"
+		if mine != (how == "<nil>") {
+			t.Errorf("%s: %s", word, how)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(b.spec.Work, "made")); err != nil || string(text) != "x" {
+		t.Errorf("the work directory: %q, %v", text, err)
+	}
+	out := b.sh(`env; echo "fds $(ls /proc/self/fd | tr '\n' ' ')"; for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done; cat /proc/self/status; cat ` + box.Bundle + `; id -un; hostname`)
+	for _, want := range []string{"GIVEN=as told", "fds 0 1 2 3 \n", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "a bundle", "\nbox\nbox\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "canary") || strings.Contains(out, "go test") || strings.Contains(out, "/sbin/init") {
+		t.Errorf("the box sees\n%s", out)
+	}
+}
+
+// TestFilter: each refused call beside one of its kind that is let through.
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const eperm, family = "operation not permitted", "address family not supported by protocol"
+	want := map[string]string{
+		"io_uring_setup": eperm, "keyctl": eperm, "add_key": eperm, "userfaultfd": eperm, "bpf": eperm, "perf_event_open": eperm, "mount": eperm, "setns": eperm, "open_by_handle_at": eperm,
+		"kexec_load": eperm, "init_module": eperm, "tiocsti": eperm, "tiocsti-high": eperm, "tiocgwinsz": "inappropriate ioctl for device", "getpid": "<nil>",
+		"socket=vsock": family, "socket=packet": family, "socket=audit": family, "socket=alg": family, "socket=xdp": family,
+		"socket=unix": "<nil>", "socket=inet": "<nil>", "socket=inet6": "<nil>", "socket=route": "<nil>",
+	}
+	var words []string
+	for word := range want {
+		words = append(words, word)
+	}
+	for word, how := range b.try(words...) {
+		if how != want[word] {
+			t.Errorf("%s: %s, want %s", word, how, want[word])
+		}
+	}
+	if code, out, _ := b.start(box.Self, "try", "x32").wait(); code != 128+int(unix.SIGSYS) {
+		t.Errorf("a call of another kind: exit code %d, %s", code, out)
+	}
+}

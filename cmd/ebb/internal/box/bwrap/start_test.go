@@ -1,0 +1,118 @@
+//go:build linux
+
+package bwrap_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"ebb/broker/brokertest/counterpart"
+	"ebb/cmd/ebb/internal/box"
+)
+
+// TestReady: who asks for it knows the box's namespaces before anything of it runs, and can
+// say no.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	var known box.Identity
+	b.spec.Ready = func(id box.Identity) error {
+		known = id
+		if seen, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", id.PID)); err != nil || seen != fmt.Sprintf("net:[%d]", id.NetNS) {
+			t.Errorf("the machine sees %s, %v", seen, err)
+		}
+		return nil
+	}
+	out := b.sh("readlink /proc/self/ns/net /proc/self/ns/pid")
+	if want := fmt.Sprintf("net:[%d]\npid:[%d]\n", known.NetNS, known.PIDNS); out != want {
+		t.Errorf("the box is %s, told %s", out, want)
+	}
+	// A no is the end of all, before Start returns: nothing is left that a closed pipe could let go on.
+	no, ran := errors.New("no"), filepath.Join(b.spec.Work, "ran")
+	for range 20 {
+		b.spec.Argv, b.spec.Ready = []string{"touch", box.WorkDir + "/ran"}, func(id box.Identity) error { known = id; return no }
+		if _, err := b.kind.Start(b.spec); !errors.Is(err, no) {
+			t.Fatalf("got %v", err)
+		}
+		if err := syscall.Kill(known.PID, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Fatalf("the box's first process is there: %v", err)
+		}
+		if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("it ran: %v", err)
+		}
+	}
+}
+
+// TestNoBox: where none can be made, nothing runs.
+func TestNoBox(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.spec.Argv = []string{"touch", box.WorkDir + "/ran"}
+	stderr, errs, done := reader(t)
+	b.spec.Stderr = stderr
+	for _, program := range []string{"/no/such/bwrap", "/bin/false"} {
+		b.kind.Program = program
+		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrNone) {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
+	done()
+	<-errs
+	if b.spec.User != nil {
+		b.kind.Program, b.spec.User = counterpart.Need(t, "EBB_TEST_BWRAP"), nil
+		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrNone) {
+			t.Errorf("root as root: %v", err)
+		}
+	}
+}
+
+// TestRelease: the shim starts nothing without the byte that says so. That the runner has
+// gone, or that nobody listens to the shim, is none.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		release  string
+		deaf     bool
+		runs     bool
+		exitCode int
+	}{
+		"released": {"x", false, true, 0}, "no byte": {"", false, false, 1}, "nobody listens": {"x", true, false, 1},
+	} {
+		made := filepath.Join(t.TempDir(), "made")
+		statusR, statusW, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		releaseR, releaseW, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.deaf {
+			_ = statusR.Close()
+		}
+		cmd := exec.Command(self(t), "shim", "--status-fd", "3", "--release-fd", "4", "--processes", "100000", "--files", "64", "--", "touch", made)
+		cmd.ExtraFiles = []*os.File{statusW, releaseR}
+		cmd.Stderr = new(bytes.Buffer) // Wait waits for whoever has it, whatever became of the shim
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = releaseW.WriteString(tt.release)
+		for _, f := range []*os.File{releaseW, releaseR, statusW} {
+			_ = f.Close()
+		}
+		err = cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != tt.exitCode {
+			t.Errorf("%s: exit code %d, %v", name, got, err)
+		}
+		if _, err := os.Stat(made); tt.runs != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = statusR.Close()
+	}
+}

@@ -1,0 +1,21 @@
+package config
+
+import "path/filepath"
+
+// Places are where this ebb keeps what is for nobody else to read or to write: its data, keys
+// and passwords, and what decides what it does. All are whole paths.
+func (c Config) Places() []string {
+	var all []string
+	for _, path := range []string{
+		c.DataDir, c.Signing.KeysDir, c.PolicyDir, c.ListenUnix, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA, c.Egress.Dir, c.Egress.CAFile,
+		c.databasePasswordFile, c.Redis.passwordFile, c.Redis.sentinelPasswordFile, c.Redis.CAFile, c.Console.OIDC.clientSecretFile,
+	} {
+		if path == "" {
+			continue
+		}
+		if whole, err := filepath.Abs(path); err == nil { // fails only without a working directory
+			all = append(all, whole)
+		}
+	}
+	return all
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package stdio
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool {
+	_, err := termios(f)
+	return err == nil
+}
+
+// pair is a pseudo-terminal between a person's terminal and a box.
+type pair struct {
+	inner, outer *os.File // the box's side, and this process's
+	in, out      *os.File // the person's terminal; in: nil = nothing is typed
+	before       *unix.Termios
+}
+
+// openPair makes a pair of the size and with the settings of out, which is where what comes
+// from the box goes.
+func openPair(in, out *os.File) (*pair, error) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("a terminal: %w", err)
+	}
+	p := &pair{outer: os.NewFile(uintptr(fd), "ptmx"), in: in, out: out}
+	n, err := unix.IoctlGetUint32(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		p.inner, err = os.OpenFile("/dev/pts/"+strconv.FormatUint(uint64(n), 10), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err == nil {
+		p.before, err = termios(out)
+	}
+	if err == nil {
+		mine := *p.before
+		if in == nil {
+			mine.Oflag &^= unix.OPOST // the person's terminal, which is not raw, does it
+		}
+		err = control(p.inner, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, &mine) })
+	}
+	if err != nil {
+		_ = p.outer.Close()
+		if p.inner != nil {
+			_ = p.inner.Close()
+		}
+		return nil, fmt.Errorf("a terminal: %w", err)
+	}
+	p.resize()
+	return p, nil
+}
+
+// resize gives the box's terminal the size of the person's.
+func (p *pair) resize() {
+	_ = control(p.out, func(from int) error {
+		size, err := unix.IoctlGetWinsize(from, unix.TIOCGWINSZ)
+		if err != nil {
+			return err
+		}
+		return control(p.outer, func(to int) error { return unix.IoctlSetWinsize(to, unix.TIOCSWINSZ, size) })
+	})
+}
+
+// join passes on what is typed, until this process ends: nobody can wake who reads a terminal.
+// What a key means is the box's terminal's to say, so the person's says nothing about it.
+func (p *pair) join() error {
+	raw := *p.before
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Oflag &^= unix.OPOST
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	if err := control(p.in, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, &raw) }); err != nil {
+		return fmt.Errorf("the terminal: %w", err)
+	}
+	go func() { _, _ = io.Copy(p.outer, p.in) }()
+	return nil
+}
+
+// close gives the person's terminal back as it was.
+func (p *pair) close() {
+	if p.in != nil {
+		_ = control(p.in, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, p.before) })
+	}
+	_ = p.outer.Close()
+}
+
+func termios(f *os.File) (t *unix.Termios, err error) {
+	err = control(f, func(fd int) error {
+		t, err = unix.IoctlGetTermios(fd, unix.TCGETS)
+		return err
+	})
+	return t, err
+}
+
+// control does something with the descriptor of a file and leaves it as it is: Fd would make
+// it wait where it did not.
+func control(f *os.File, do func(fd int) error) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var done error
+	if err := c.Control(func(fd uintptr) { done = do(int(fd)) }); err != nil {
+		return err
+	}
+	return done
+}

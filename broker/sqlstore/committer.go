@@ -54,6 +54,9 @@ type committer struct {
 	chain  *audit.Chain
 	writer string
 	used   time.Time // when the connection was last known to work
+	shared int       // units of the batch before
+	took   time.Duration
+	urgent bool // the batch that is gathered waits for nobody
 
 	// Scratch space of one batch.
 	batch   []*unit
@@ -143,29 +146,16 @@ func (c *committer) run() {
 	}
 }
 
-// commit takes first and whatever waits behind it, and settles all of them.
+// commit settles first and what shares its commit.
 func (c *committer) commit(first *unit) {
-	c.batch = c.batch[:0]
-	for u := first; ; {
-		if u.place.CompareAndSwap(queued, taken) {
-			c.batch = append(c.batch, u)
-		}
-		if len(c.batch) == maxBatch {
-			break
-		}
-		select {
-		case u = <-c.queue:
-			continue
-		default:
-		}
-		break
-	}
+	c.gather(first)
 	if len(c.batch) == 0 {
 		return
 	}
 	start := time.Now()
 	c.settle(c.batch)
-	c.metrics.batch(len(c.batch), time.Since(start), len(c.queue))
+	c.shared, c.took = len(c.batch), time.Since(start)
+	c.metrics.batch(c.shared, c.took, len(c.queue))
 	// Nothing of a unit may outlive its caller here.
 	clear(c.batch)
 	clear(c.leases)

@@ -23,6 +23,7 @@
 //
 //	journal.go    Append checks a Record and makes it a unit
 //	committer.go  the queue: one goroutine takes whatever waits and commits it
+//	gather.go     which units share a commit
 //	batch.go      one batch: one transaction, or each unit by itself
 //	parts.go      the compare-and-swaps and inserts of a unit
 //	delegation.go  what a unit counts: the uses of a task
@@ -39,9 +40,10 @@
 // # Group commit
 //
 // A flush to disk costs more than everything else about a mint, so concurrent
-// units share one. There is no delay to collect them: a batch is what arrived
-// while the batch before was being committed. One goroutine writes, because a
-// chain has one end.
+// units share one. A batch is what arrived while the batch before was being
+// committed. Where that one was shared, mints also wait for as many others, for half as
+// long as it took at most: clients that were answered together come back together. One
+// goroutine writes, because a chain has one end.
 //
 // The compare-and-swaps of a batch run one by one; a unit that loses is left
 // out before it has written anything. Leases and entries go in as many rows per

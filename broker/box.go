@@ -38,7 +38,12 @@ type Box struct {
 	Identity  BoxIdentity `json:"identity"`
 	State     BoxState    `json:"state"`
 	ExpiresAt time.Time   `json:"expires_at"` // deadline of the task
+
+	Above []string `json:"-"` // see Caller
 }
+
+// Caller is who sends through the box.
+func (x Box) Caller() Caller { return Caller{TaskID: x.TaskID, Tool: x.Tool, Above: x.Above} }
 
 // NewBox begins a box for a task of who: it must be open. Whoever makes the rest of it
 // calls BoxOpened before anybody can use it.
@@ -50,12 +55,12 @@ func (b *Broker) NewBox(ctx context.Context, who Principal, taskID, tool string)
 	switch {
 	case err != nil:
 		return Box{}, err
-	case t.State == TaskClosed || b.TaskOver(taskID):
+	case t.State == TaskClosed || b.TaskOver(t.ID, t.Ancestors...):
 		return Box{}, closedError()
 	case t.State != TaskOpen:
 		return Box{}, E(Conflict, "The task is paused. Resume it first.", ErrTaskPaused)
 	}
-	return Box{ID: newID(boxPrefix), TaskID: t.ID, Tool: tool, State: BoxWaiting, ExpiresAt: t.Deadline}, nil
+	return Box{ID: newID(boxPrefix), TaskID: t.ID, Tool: tool, State: BoxWaiting, ExpiresAt: t.Deadline, Above: t.Ancestors}, nil
 }
 
 // MayBox says whether who may change the boxes of a task.
@@ -64,8 +69,11 @@ func (b *Broker) MayBox(ctx context.Context, who Principal, taskID string) error
 	return err
 }
 
-// TaskOver reports whether this process knows that a task is over.
-func (b *Broker) TaskOver(taskID string) bool { return b.tombs.has(taskID, b.now()) }
+// TaskOver reports whether this process knows that a task, or one above it, is over.
+func (b *Broker) TaskOver(taskID string, above ...string) bool {
+	over := func(id string) bool { return b.tombs.has(id, b.now()) }
+	return over(taskID) || slices.ContainsFunc(above, over)
+}
 
 // boxed is the data of entries about a box.
 type boxed struct {

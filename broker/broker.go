@@ -84,6 +84,7 @@ type Broker struct {
 	limited    *lru.LRU[limitKey, time.Time] // when they may ask again
 	noted      *lru.LRU[string, time.Time]   // what noteSeldom wrote last
 	used       *lru.LRU[string, Lease]       // what Use was asked for
+	roots      *lru.LRU[string, string]      // tasks that Use counts against, by task
 	tombs      tombs
 	cuts       cutting
 	refusals   refusals    // through egress
@@ -146,6 +147,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		limited:    lru.NewLRU[limitKey, time.Time](4096, nil, time.Minute),
 		noted:      lru.NewLRU[string, time.Time](8192, nil, time.Minute),
 		used:       lru.NewLRU[string, Lease](8192, nil, time.Minute),
+		roots:      lru.NewLRU[string, string](8192, nil, time.Hour),
 		signed:     map[string]audit.Head{},
 		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},

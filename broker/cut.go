@@ -21,9 +21,8 @@ type Cutter interface {
 
 // cutting tells a Cutter, once there is one.
 type cutting struct {
-	mu     sync.Mutex
-	cutter atomic.Pointer[Cutter]
-	silent time.Time // since when the ledger has not answered; zero = it does
+	cutter       atomic.Pointer[Cutter]
+	ledger, feed listening
 }
 
 // Cut makes c hear of every end from now on. Call it once, before anything goes on.
@@ -63,23 +62,69 @@ func (b *Broker) paused(ctx context.Context, taskID string) {
 	b.cuts.tell(func(c Cutter) { c.Pause(taskID) })
 }
 
-// patience is how long the ledger may say nothing before what goes on is cut: another
-// replica could have ended it meanwhile.
-const patience = 3 * time.Second
+// Silence is the longest that anything goes on without word that it may: when the ledger
+// or its feed has not answered for so long, everything is cut, and again for as long as
+// that lasts (I6). Another replica could have ended it meanwhile.
+const Silence = 3 * time.Second
 
-// doubt notes whether the ledger answers, and can say what has ended (I6).
-func (b *Broker) doubt(err error, lost bool) {
-	b.cuts.mu.Lock()
-	defer b.cuts.mu.Unlock()
-	now := b.now()
-	switch {
-	case lost: // ends may be among what was lost
-		b.cuts.tell(Cutter.Doubt)
-	case err == nil:
-		b.cuts.silent = time.Time{}
-	case b.cuts.silent.IsZero():
-		b.cuts.silent = now
-	case now.Sub(b.cuts.silent) >= patience:
-		b.cuts.tell(Cutter.Doubt)
+// feedWait is how long one look at the feed waits for something to be told. Several fit
+// into Silence, so that one that is slow cuts nothing.
+const feedWait = Silence / 6
+
+// listening is what is heard of one source: what an answer says was so when it was asked
+// for.
+type listening struct {
+	mu sync.Mutex
+	t  *time.Timer
+}
+
+// begin expects word of a source from now on, and calls silent each time that none has
+// come for Silence. end stops that.
+func (l *listening) begin(silent func()) (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ended := false
+	l.t = time.AfterFunc(Silence, func() {
+		l.mu.Lock()
+		if !ended {
+			l.t.Reset(Silence)
+		}
+		l.mu.Unlock()
+		silent()
+	})
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		ended = true
+		l.t.Stop()
 	}
+}
+
+// heard says that a source has answered what it was asked at a moment.
+func (l *listening) heard(asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left := Silence - time.Since(asked); l.t != nil && left > 0 && l.t.Stop() {
+		l.t.Reset(left)
+	}
+}
+
+// runLedger follows the ledger and its feed, and cuts everything when one of them is
+// silent, until ctx is done.
+func (b *Broker) runLedger(ctx context.Context, spawn func(func() error)) {
+	silent := func(what string) func() {
+		return func() {
+			b.cfg.Logger.ErrorContext(ctx, "nobody says what has ended: all that goes on through egress is cut", "silent", what, "for", Silence.String())
+			b.cuts.tell(Cutter.Doubt)
+		}
+	}
+	ledger, feed := b.cuts.ledger.begin(silent("ledger")), b.cuts.feed.begin(silent("feed"))
+	spawn(func() error { return b.follow(ctx) })
+	spawn(func() error { return every(ctx, time.Second, b.watch) })
+	spawn(func() error {
+		<-ctx.Done()
+		ledger()
+		feed()
+		return ctx.Err()
+	})
 }

@@ -1,6 +1,21 @@
 package broker
 
-import "context"
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// RunLedger is the part of Run that listens to a ledger and its feed, for c.
+func RunLedger(ctx context.Context, l Ledger, c Cutter) {
+	b := &Broker{cfg: Config{Ledger: l, Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
+	b.Cut(c)
+	g, ctx := errgroup.WithContext(ctx)
+	b.runLedger(ctx, g.Go)
+	_ = g.Wait()
+}
 
 // KeptHandles is how many revocation handles are in memory.
 func (b *Broker) KeptHandles() int { return len(b.kept.all()) }

@@ -171,6 +171,9 @@ func (l hookLedger) Status(ctx context.Context, task, lease string, now time.Tim
 }
 
 func (l hookLedger) Follow(ctx context.Context, cursor string, n int, wait time.Duration) ([]broker.Event, string, error) {
+	if err := l.h.start(ctx, "Follow"); err != nil {
+		return nil, "", err
+	}
 	return l.get().Follow(ctx, cursor, n, min(wait, 100*time.Millisecond))
 }
 
@@ -197,9 +200,14 @@ func (l hookLedger) Pace(ctx context.Context, key string, now time.Time, interva
 	return l.get().Pace(ctx, key, now, interval, step, until)
 }
 
-func (l hookLedger) Check(ctx context.Context) error { return l.get().Check(ctx) }
-func (l hookLedger) Mark(ctx context.Context) error  { return l.get().Mark(ctx) }
-func (l hookLedger) Close() error                    { return nil }
+func (l hookLedger) Check(ctx context.Context) error {
+	if err := l.h.start(ctx, "Check"); err != nil {
+		return err
+	}
+	return l.get().Check(ctx)
+}
+func (l hookLedger) Mark(ctx context.Context) error { return l.get().Mark(ctx) }
+func (l hookLedger) Close() error                   { return nil }
 
 // hookStore is the journal and the desk.
 type hookStore struct {

@@ -18,11 +18,11 @@ func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var ends errgroup.Group
 	ends.SetLimit(maxEnding)
-	g.Go(func() error { return b.follow(ctx) })
+	b.runLedger(ctx, g.Go)
 	// Each promise is kept on its own: a store that hangs holds up only those that
 	// need it.
 	for _, keep := range []func(context.Context){
-		b.watch, b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.closeOrphans, b.expireRequests, b.endBreakGlasses,
+		b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.closeOrphans, b.expireRequests, b.endBreakGlasses,
 	} {
 		g.Go(func() error { return every(ctx, time.Second, keep) })
 	}
@@ -82,8 +82,14 @@ const (
 func (b *Broker) watch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	asked := time.Now()
 	err := b.cfg.Ledger.Check(ctx)
-	b.doubt(err, errors.Is(err, ErrLost))
+	switch {
+	case err == nil:
+		b.cuts.ledger.heard(asked)
+	case errors.Is(err, ErrLost): // ends may be among what was lost
+		b.cuts.tell(Cutter.Doubt)
+	}
 	b.reckon()
 	if err == nil && !b.down.Load() {
 		return
@@ -156,7 +162,8 @@ func (b *Broker) expireRequests(ctx context.Context) {
 func (b *Broker) follow(ctx context.Context) error {
 	cursor := ""
 	for ctx.Err() == nil {
-		evs, next, err := b.cfg.Ledger.Follow(ctx, cursor, 1000, 10*time.Second)
+		asked := time.Now()
+		evs, next, err := b.cfg.Ledger.Follow(ctx, cursor, 1000, feedWait)
 		if err != nil {
 			if ctx.Err() != nil {
 				break
@@ -171,6 +178,7 @@ func (b *Broker) follow(ctx context.Context) error {
 		for _, e := range evs {
 			b.heard(ctx, e)
 		}
+		b.cuts.feed.heard(asked)
 		cursor = next
 	}
 	return ctx.Err()

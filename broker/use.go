@@ -12,7 +12,17 @@ import (
 // Caller is who sends a request through egress, as the socket says by which it came.
 type Caller struct {
 	TaskID string
-	Tool   string // "" = any of the task's
+	Tool   string   // "" = any of the task's
+	Above  []string // tasks that delegated to it, the runner's own first
+}
+
+// Root is the task of a runner's that the caller's began with: what is bounded for a task
+// is bounded for that one and all below it.
+func (c Caller) Root() string {
+	if len(c.Above) > 0 {
+		return c.Above[0]
+	}
+	return c.TaskID
 }
 
 // Usable is a credential that egress may add to the request at hand, and to no other:
@@ -34,7 +44,7 @@ var (
 // Use says whether a caller may use a credential through egress now (I2): it is the
 // caller's, alive, and one that never leaves ebb but in a request that egress sends.
 // Whatever is wrong with it, the caller learns nothing but that. In doubt it is an
-// error of kind Unavailable.
+// error of kind Unavailable. What a task above its own may not, it may not either.
 func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, error) {
 	l, err := b.usedLease(ctx, leaseID)
 	if err != nil {
@@ -55,12 +65,12 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	if l.State != LeaseLive || !now.Before(l.ExpiresAt) {
 		return Usable{}, noUse(errNotLive)
 	}
-	live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: l.TaskID, Rates: []Rate{{Key: "uses:" + l.TaskID, Limit: b.cfg.Limits.UsesPerMinute, Per: time.Minute}}})
+	live, err := b.admitUse(ctx, l.TaskID)
 	often, isRate := errors.AsType[*RateError](err)
 	switch {
 	case isRate:
 		return Usable{}, &Error{Kind: TooMany, Public: "This task sends too many requests. Wait, then try again.", Cause: often, RetryAfter: max(often.RetryAfter, time.Millisecond)}
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTaskClosed):
 		return Usable{}, noUse(errNotLive)
 	case err != nil:
 		return Usable{}, unavailable(err)
@@ -103,6 +113,28 @@ func (b *Broker) opened(ctx context.Context, l Lease) (provider.Secret, error) {
 		return provider.Secret{}, unavailable(fmt.Errorf("opening what egress works from: %w", err))
 	}
 	return handle, nil
+}
+
+// admitUse counts a use against the task that a runner opened, so that delegating makes no
+// more of them, and returns the caller's task as those above it leave it.
+func (b *Broker) admitUse(ctx context.Context, taskID string) (Live, error) {
+	count := func(root string) []Rate {
+		return []Rate{{Key: "uses:" + root, Limit: b.cfg.Limits.UsesPerMinute, Per: time.Minute}}
+	}
+	a := Admission{TaskID: taskID}
+	root, seen := b.roots.Get(taskID)
+	if seen {
+		a.Rates = count(root)
+	}
+	live, err := b.cfg.Ledger.Admit(ctx, a)
+	if err == nil && !seen {
+		b.roots.Add(taskID, live.root())
+		_, err = b.cfg.Ledger.Admit(ctx, Admission{Rates: count(live.root())})
+	}
+	if err != nil {
+		return Live{}, err
+	}
+	return b.underAncestors(live, func(a Admission) (Live, error) { return b.cfg.Ledger.Admit(ctx, a) })
 }
 
 func noUse(cause error) error {

@@ -181,7 +181,13 @@ type box struct {
 
 func (b *bed) box(t *testing.T) *box {
 	t.Helper()
-	x := &box{b: b, s: b.task(t), socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
+	return b.boxOf(t, b.task(t))
+}
+
+// boxOf is another way out of a task.
+func (b *bed) boxOf(t *testing.T, s *brokertest.Sandbox) *box {
+	t.Helper()
+	x := &box{b: b, s: s, socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
 	ca, err := egress.NewCA(x.s.Task.ID, time.Now().Add(time.Hour), nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 type Runners interface {
 	NewBox(ctx context.Context, who broker.Principal, taskID, tool string) (broker.Box, error)
 	MayBox(ctx context.Context, who broker.Principal, taskID string) error
-	TaskOver(taskID string) bool
+	TaskOver(taskID string, above ...string) bool
 	BoxRecord
 }
 
@@ -146,7 +146,7 @@ func (b *Boxes) serve(o *opened, ca *CA) error {
 	case b.ctx.Err() != nil:
 		cut(nil)
 		return errStopping
-	case b.cfg.Runners.TaskOver(task): // who ends it from here on finds the box
+	case b.cfg.Runners.TaskOver(task, o.box.Above...): // who ends it from here on finds the box
 		cut(nil)
 		return broker.E(broker.Conflict, "The task is complete. Nothing of it is alive and nothing mints for it again.", broker.ErrTaskClosed)
 	case len(b.of[task]) >= b.cfg.PerTask:
@@ -158,7 +158,7 @@ func (b *Boxes) serve(o *opened, ca *CA) error {
 	}
 	b.of[task][o.box.ID] = o
 	b.served.Go(func() {
-		err := b.cfg.Proxy.Serve(ctx, o.l, broker.Caller{TaskID: task, Tool: o.box.Tool}, ca)
+		err := b.cfg.Proxy.Serve(ctx, o.l, o.box.Caller(), ca)
 		cut(nil)
 		b.forget(o)
 		if !errors.Is(err, ErrBox) && !errors.Is(err, ErrOver) {

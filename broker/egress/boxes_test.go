@@ -18,7 +18,6 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
-	"ebb/broker/redisstore"
 	"ebb/broker/redisstore/redistest"
 )
 
@@ -252,17 +251,9 @@ func TestCutFromAnotherReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Run(t)
 	prefix := "egress-" + rand.Text()
-	ledger := func() *redisstore.Store {
-		s, err := redisstore.New(t.Context(), redisstore.Config{Addrs: []string{server.Addr}, Prefix: prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
-	b := newBedOn(t, ticks, func(c *brokertest.Config) { c.Ledger, c.Run = ledger(), true })
+	b := newBedOn(t, ticks, func(c *brokertest.Config) { c.Ledger, c.Run = ledger(t, server.Addr, prefix), true })
 	there := b.Config
-	there.Ledger, there.Registerer = ledger(), nil
+	there.Ledger, there.Registerer = ledger(t, server.Addr, prefix), nil
 	replica, err := broker.New(t.Context(), there)
 	if err != nil {
 		t.Fatal(err)

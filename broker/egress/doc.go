@@ -8,6 +8,7 @@
 // What is injected are secrets of providers that do nothing else (static).
 //
 //	boxes.go        Boxes: opens a box for a runner, and closes it with its task
+//	sockets.go      where its socket is, and what is left there (owner_unix.go, owner_other.go)
 //	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
 //	                (peer_linux.go, peer_other.go)
 //	proxy.go        Proxy: Serve takes the connections of one box, End cuts
@@ -19,6 +20,7 @@
 //	header.go       Clean: what of a request's headers leaves
 //	send.go         the credential is added, the answer is read
 //	record.go       what of a request is on the record, and how much may be sent
+//	share.go        what all tasks need and none may have all of
 //	pool.go         connections to upstreams, none with two credentials
 //	cuts.go         what goes on, by what it lives by
 //	ca.go           the CA of one box

@@ -2,11 +2,9 @@ package egress
 
 import (
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 )
 
@@ -28,39 +26,6 @@ type door struct {
 // socketName is what the socket is called in its directory.
 const socketName = "out"
 
-var socketDirs = regexp.MustCompile(`^[0-9a-f]{16}$`)
-
-// clearSockets makes the directory of boxes and removes what was left in it. Only what
-// looks like its own is touched.
-func clearSockets(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	switch {
-	case err != nil:
-		return err
-	case !info.IsDir() || info.Mode().Perm()&0o022 != 0:
-		return errors.New("it must be a directory that others cannot write to")
-	}
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if !e.IsDir() || !socketDirs.MatchString(e.Name()) {
-			continue
-		}
-		at := filepath.Join(dir, e.Name())
-		if info, err := os.Lstat(filepath.Join(at, socketName)); err == nil && info.Mode().Type() != fs.ModeSocket {
-			continue
-		}
-		_ = os.Remove(filepath.Join(at, socketName))
-		_ = os.Remove(at)
-	}
-	return nil
-}
-
 // listen makes the socket of a box, in a directory of its own: that is what is mounted
 // into the box, so that nobody there can put another socket in its place. Outside, only
 // ebb's user gets as far as there; inside, any user may connect, and who that is, is
@@ -70,7 +35,7 @@ func listen(dir, id string) (*door, error) {
 	if err := os.Mkdir(own, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(own, 0o711); err != nil {
+	if err := os.Chmod(own, socketDirMode); err != nil {
 		return nil, errors.Join(err, os.Remove(own))
 	}
 	path := filepath.Join(own, socketName)

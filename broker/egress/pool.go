@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"ebb/broker"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
@@ -22,11 +23,11 @@ type poolKey struct {
 // pool is the connections to one upstream with one credential.
 type pool struct {
 	*http.Transport
-	taskID string
-	end    time.Time // it is of no use afterwards
-	mu     sync.Mutex
-	open   map[net.Conn]bool
-	over   bool
+	ids  []string  // task, those above it, and lease: with the end of one of them it ends
+	end  time.Time // it is of no use afterwards
+	mu   sync.Mutex
+	open map[net.Conn]bool
+	over bool
 }
 
 // maxPools bounds the map; beyond, the leases that are over go first.
@@ -38,7 +39,7 @@ type pools struct {
 	by map[string]map[poolKey]bool // task or lease: an end finds its own among those of all others
 }
 
-func (p *Proxy) pool(t provider.Target, h exact.Host) *pool {
+func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host) *pool {
 	k := poolKey{leaseID: t.LeaseID, host: h}
 	p.pools.mu.Lock()
 	defer p.pools.mu.Unlock()
@@ -48,7 +49,7 @@ func (p *Proxy) pool(t provider.Target, h exact.Host) *pool {
 	if len(p.pools.of) >= maxPools {
 		p.pools.sweep(p.cfg.Now())
 	}
-	made := &pool{taskID: t.TaskID, end: t.ExpiresAt, open: map[net.Conn]bool{}}
+	made := &pool{ids: append(lineage(who), t.LeaseID), end: t.ExpiresAt, open: map[net.Conn]bool{}}
 	made.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := p.cfg.Dialer.Dial(ctx, h)
@@ -70,7 +71,7 @@ func (p *pools) put(k poolKey, made *pool) {
 		p.of, p.by = map[poolKey]*pool{}, map[string]map[poolKey]bool{}
 	}
 	p.of[k] = made
-	for _, id := range []string{k.leaseID, made.taskID} {
+	for _, id := range made.ids {
 		if p.by[id] == nil {
 			p.by[id] = map[poolKey]bool{}
 		}
@@ -82,7 +83,7 @@ func (p *pools) put(k poolKey, made *pool) {
 func (p *pools) take(k poolKey) {
 	pl := p.of[k]
 	delete(p.of, k)
-	for _, id := range []string{k.leaseID, pl.taskID} {
+	for _, id := range pl.ids {
 		if delete(p.by[id], k); len(p.by[id]) == 0 {
 			delete(p.by, id)
 		}

@@ -105,7 +105,8 @@ func (p *Proxy) End(id string) int {
 	return n
 }
 
-// Pause cuts the requests of a task. Its boxes stay, for when it is resumed.
+// Pause cuts the requests of a task and of those below it. Their boxes stay, for when it
+// is resumed.
 func (p *Proxy) Pause(taskID string) {
 	p.cuts.cut(taskID, errPaused)
 	p.pools.drop(taskID)
@@ -118,15 +119,19 @@ func (p *Proxy) Doubt() {
 }
 
 // Serve takes the connections of one box, all of which are of one caller, until ctx is
-// done, the listener fails, or End is called for its task. It closes the listener.
+// done, the listener fails, or End is called for its task or one above it. It closes the
+// listener.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
-	ctx, done := p.boxes.begin(ctx, who.TaskID)
+	ctx, done := p.boxes.begin(ctx, lineage(who)...)
 	defer done()
 	b := &box{p: p, who: who, ca: ca, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })
 	defer stop()
 	return b.serve(ctx, l)
 }
+
+// lineage is what a caller lives by: its task, and those above it.
+func lineage(who broker.Caller) []string { return append([]string{who.TaskID}, who.Above...) }
 
 // box is one box while it is served.
 type box struct {

@@ -35,12 +35,12 @@ func (b *box) exchange(r *http.Request) broker.Exchange {
 // allow puts a request on the record as one that may leave. Afterwards finish is owed.
 func (s *sending) allow(use broker.Usable) error {
 	p := s.b.p
-	if !p.ends.owe() {
+	if !p.ends.owe(s.b.who.Root()) {
 		return deny(NoRecord, errors.New("too many requests have no end on the record yet"))
 	}
 	s.x.Untrusted = slices.Contains(p.cfg.Untrusted, s.host.Name)
 	if err := p.cfg.Record.UseAllowed(s.ctx, s.b.who, use, s.x); err != nil {
-		p.ends.paid()
+		p.ends.paid(s.b.who.Root())
 		return deny(NoRecord, err)
 	}
 	s.allowed, s.began = true, time.Now()
@@ -56,7 +56,7 @@ func (s *sending) finish() {
 	x.Cut, x.Sent, x.Received, x.Redacted, x.Millis = s.ctx.Err() != nil, s.sent.Load(), s.received.Load(), s.echoes.Load(), time.Since(s.began).Milliseconds()
 	ctx := context.WithoutCancel(s.ctx)
 	go func() {
-		defer p.ends.paid()
+		defer p.ends.paid(s.b.who.Root())
 		p.cfg.Record.UseCompleted(ctx, s.b.who, s.leaseID, x)
 	}()
 }
@@ -64,27 +64,20 @@ func (s *sending) finish() {
 // ends count the requests that are on the record as allowed, and not as over.
 type ends struct {
 	mu   sync.Mutex
-	n    int
+	of   share
 	none chan struct{} // closed at none; nil = nobody waits
 }
 
-// maxEnds bounds them in this process. Beyond, nothing goes out.
-const maxEnds = 4096
-
-func (e *ends) owe() bool {
+func (e *ends) owe(task string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.n >= maxEnds {
-		return false
-	}
-	e.n++
-	return true
+	return e.of.take(task, taskEnds, maxEnds)
 }
 
-func (e *ends) paid() {
+func (e *ends) paid(task string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.n--; e.n == 0 && e.none != nil {
+	if e.of.give(task); e.of.n == 0 && e.none != nil {
 		close(e.none)
 		e.none = nil
 	}
@@ -93,7 +86,7 @@ func (e *ends) paid() {
 // wait waits until there are none, or until it has waited long enough.
 func (e *ends) wait(patience time.Duration) {
 	e.mu.Lock()
-	if e.n == 0 {
+	if e.of.n == 0 {
 		e.mu.Unlock()
 		return
 	}
@@ -108,7 +101,7 @@ func (e *ends) wait(patience time.Duration) {
 	}
 }
 
-// meters are what tasks have sent.
+// meters are what tasks of runners have sent, with those below them.
 type meters struct {
 	mu sync.Mutex
 	of map[string]*atomic.Int64
@@ -141,7 +134,7 @@ type metered struct {
 
 // meter bounds the body of a request before any of it is read.
 func (s *sending) meter(r *http.Request) error {
-	cfg, task := s.b.p.cfg, s.b.p.sent.get(s.b.who.TaskID)
+	cfg, task := s.b.p.cfg, s.b.p.sent.get(s.b.who.Root())
 	if r.ContentLength > cfg.RequestBytes || task.Load()+max(r.ContentLength, 0) > cfg.TaskBytes {
 		return deny(TooMuch, nil)
 	}

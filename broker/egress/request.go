@@ -33,7 +33,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	ctx, done := b.p.cuts.begin(ctx, b.who.TaskID, leaseID)
+	ctx, done := b.p.cuts.begin(ctx, append(lineage(b.who), leaseID)...)
 	defer done()
 	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host, x: x}
 	defer out.over()

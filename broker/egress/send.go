@@ -81,7 +81,7 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := s.allow(use); err != nil {
 		return nil, err
 	}
-	res, err := s.b.p.pool(use.Target, s.host).RoundTrip(out)
+	res, err := s.b.p.pool(s.b.who, use.Target, s.host).RoundTrip(out)
 	return res, unquoted(err)
 }
 

@@ -1,0 +1,41 @@
+package egress
+
+// share counts what tasks hold of something that all of them need. It is not safe for
+// concurrent use.
+type share struct {
+	n  int
+	of map[string]int // by the task of a runner's; those below it count with it
+}
+
+// Requests that have no end on the record yet: of one task, and of all.
+const (
+	taskEnds = 512
+	maxEnds  = (shares + 1) * taskEnds
+)
+
+// shares says which part of what is left one task may have: a sixteenth.
+const shares = 16
+
+// take counts one more for a task, unless it has most already, or more than its part of
+// what is left of all. So a hundred tasks that take what they can leave room for one that
+// comes later (dynamic thresholds: Choudhury and Hahne, 1998).
+func (s *share) take(task string, most, all int) bool {
+	left := all - s.n
+	if had := s.of[task]; left <= 0 || had >= most || had > 0 && had >= left/shares {
+		return false
+	}
+	if s.of == nil {
+		s.of = map[string]int{}
+	}
+	s.n++
+	s.of[task]++
+	return true
+}
+
+// give counts one less.
+func (s *share) give(task string) {
+	s.n--
+	if s.of[task]--; s.of[task] == 0 {
+		delete(s.of, task)
+	}
+}

@@ -6,9 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
-	"ebb/attest/jose"
 	"ebb/broker/audit"
 )
 
@@ -32,6 +30,10 @@ const BreakGlassReview = 24 * time.Hour
 
 // On reports whether anybody is named.
 func (c BreakGlassConfig) On() bool { return len(c.Groups)+len(c.People) > 0 }
+
+func (c BreakGlassConfig) names(id string, groups []string) bool {
+	return slices.Contains(c.People, id) || meet(c.Groups, groups)
+}
 
 // BreakGlassConfig is what is set up here, with the defaults filled in.
 func (b *Broker) BreakGlassConfig() BreakGlassConfig { return b.cfg.BreakGlass }
@@ -66,6 +68,8 @@ type BreakGlass struct {
 	ReviewedAt time.Time `json:"reviewed_at,omitzero"` //
 	ReviewedBy string    `json:"reviewed_by,omitempty"`
 	Note       string    `json:"note,omitempty"` // of the review
+	Session    string    `json:"-"`              // in which it was begun, by its id
+	Groups     []string  `json:"-"`              // of the person, when it was begun
 }
 
 // Open reports whether something may be approved under it now. A clock that shows a time
@@ -87,13 +91,19 @@ func (g BreakGlass) of(who Principal) bool {
 	return who.named(append([]string{g.Person}, g.Also...)...)
 }
 
+// SamePerson reports whether two periods are of one person, as far as their names tell.
+func (g BreakGlass) SamePerson(o BreakGlass) bool {
+	return Vote{By: g.Person, Also: g.Also}.SamePerson(Vote{By: o.Person, Also: o.Also})
+}
+
 // BreakGlassFilter selects periods. Zero members match everything.
 type BreakGlassFilter struct {
 	ID, Person string
 	Unreviewed bool
 	Unended    bool
-	After      string // exclusive, an id; "" = the newest
-	Limit      int    // 1..1000, 0 = 50
+	ReviewedOf []string // of those that are reviewed only these people's, whatever the letter case; nil = everybody's
+	After      string   // exclusive, an id; "" = the newest
+	Limit      int      // 1..1000, 0 = 50
 }
 
 var incidentForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/#-]{0,63}\z`)
@@ -116,7 +126,7 @@ func (b *Broker) MayBreakGlass(who Principal) error {
 		return E(Forbidden, "Break-glass is not set up here: nobody is named for it (console.break_glass).", nil)
 	case b.runs(who):
 		return E(Forbidden, "What opens tasks or checks tokens never breaks the glass. Sign in as a person who does neither.", nil)
-	case len(who.Roles) == 0 || !slices.Contains(c.People, who.ID) && !meet(c.Groups, who.Groups):
+	case len(who.Roles) == 0 || !c.names(who.ID, who.Groups):
 		return E(Forbidden, "You are not among the people who are named for break-glass.", nil)
 	}
 	return nil
@@ -131,17 +141,17 @@ func (b *Broker) BeginBreakGlass(ctx context.Context, who Principal, token strin
 	}
 	now := b.now()
 	switch {
-	case b.setBack():
+	case b.clockBack():
 		return BreakGlass{}, unavailable(errors.New("the clock was set back"))
-	case !now.Before(proof.SessionEnds):
-		return BreakGlass{}, E(Forbidden, "Break-glass ends with the session in which it is begun, and there is none.", nil)
+	case proof.Session == "" || !now.Before(proof.SessionEnds):
+		return BreakGlass{}, noSession(nil)
 	}
 	if err := b.proves(ctx, who, plan, proof); err != nil {
 		return BreakGlass{}, err
 	}
-	b.endDue(ctx, BreakGlassFilter{Person: who.ID, Unended: true, Limit: 1})
+	b.endBreakGlasses(ctx)
 	g := BreakGlass{
-		BreakGlassPlan: plan, Also: who.Also, Proof: proof.Signed, AuthAt: proof.AuthAt, ACR: proof.ACR,
+		BreakGlassPlan: plan, Also: who.Also, Groups: who.Groups, Session: proof.Session, Proof: proof.Signed, AuthAt: proof.AuthAt, ACR: proof.ACR,
 		BegunAt: now, EndsAt: earliest(now.Add(plan.TTL.Duration()), proof.SessionEnds),
 	}
 	data := map[string]any{
@@ -154,6 +164,8 @@ func (b *Broker) BeginBreakGlass(ctx context.Context, who Principal, token strin
 	}
 	c := b.cfg.BreakGlass
 	switch err := b.cfg.Desk.BeginBreakGlass(ctx, g, now.Add(-24*time.Hour), c.PerDay, b.entry(audit.BreakGlassBegun, who.ID, data)); {
+	case errors.Is(err, ErrNotFound):
+		return BreakGlass{}, noSession(err)
 	case errors.Is(err, ErrExists):
 		return BreakGlass{}, E(Conflict, "You have a break-glass open already, or what you send was used before. Look at the list.", err)
 	case errors.Is(err, ErrCap):
@@ -166,105 +178,6 @@ func (b *Broker) BeginBreakGlass(ctx context.Context, who Principal, token strin
 	return g, nil
 }
 
-// EndBreakGlass ends a period before its time: its person, operators and auditors.
-func (b *Broker) EndBreakGlass(ctx context.Context, who Principal, id string) (BreakGlass, error) {
-	if err := allow(who, doubtful, who.Roles...); err != nil {
-		return BreakGlass{}, err
-	}
-	g, err := b.breakGlass(ctx, id)
-	if err != nil {
-		return g, err
-	}
-	if !g.of(who) && !who.Has(RoleOperator, RoleAuditor) {
-		return g, E(Forbidden, "The person whose it is, operators and auditors end it.", nil)
-	}
-	out, err := b.endBreakGlass(ctx, g, who.ID, "by_hand", earliest(b.now(), g.EndsAt))
-	return out, breakGlassError(err, "It has ended already.")
-}
-
-// LeaveBreakGlass ends what who has open: they sign out, and nobody approves alone in a
-// session that is no more.
-func (b *Broker) LeaveBreakGlass(ctx context.Context, who Principal) error {
-	return b.leaveBreakGlass(ctx, who.ID, who.ID, "signed_out")
-}
-
-func (b *Broker) leaveBreakGlass(ctx context.Context, person, by, cause string) error {
-	gs, err := b.cfg.Desk.BreakGlasses(ctx, BreakGlassFilter{Person: person, Unended: true})
-	if err != nil {
-		return unavailable(err)
-	}
-	for _, g := range gs {
-		if _, err := b.endBreakGlass(ctx, g, by, cause, earliest(b.now(), g.EndsAt)); err != nil && !errors.Is(err, ErrDone) {
-			return unavailable(err)
-		}
-	}
-	return nil
-}
-
-func (b *Broker) endBreakGlass(ctx context.Context, g BreakGlass, by, cause string, at time.Time) (BreakGlass, error) {
-	return b.cfg.Desk.EndBreakGlass(ctx, g.ID, by, at, b.entry(audit.BreakGlassEnded, by, map[string]any{"break_glass": g.ID, "incident": g.Incident, "used": g.Used, "cause": cause}))
-}
-
-// endBreakGlasses puts on the record that periods ended by time.
-func (b *Broker) endBreakGlasses(ctx context.Context) {
-	b.endDue(ctx, BreakGlassFilter{Unended: true, Limit: 100})
-}
-
-// endDue ends those of f whose time is over. Nothing can be approved under them meanwhile.
-func (b *Broker) endDue(ctx context.Context, f BreakGlassFilter) {
-	gs, err := b.cfg.Desk.BreakGlasses(ctx, f)
-	if err != nil {
-		return // the next round asks again
-	}
-	for _, g := range gs {
-		if b.now().Before(g.EndsAt) {
-			continue
-		}
-		if _, err := b.endBreakGlass(ctx, g, self, "time", g.EndsAt); err != nil && !errors.Is(err, ErrDone) {
-			b.cfg.Logger.WarnContext(ctx, "the end of a break-glass is not on the record yet", "break_glass", g.ID, "error", err)
-		}
-	}
-}
-
-// MayReview is why somebody does not review a period, whatever they would say; nil = they may.
-func MayReview(who Principal, g BreakGlass) error {
-	switch {
-	case !who.Has(RoleAuditor):
-		return E(Forbidden, "An auditor reviews it.", nil)
-	case g.of(who):
-		return E(Forbidden, "Nobody reviews their own break-glass. Another auditor must.", nil)
-	}
-	return nil
-}
-
-// ReviewBreakGlass closes the review of a period that is over: an auditor who is not the
-// person whose it was.
-func (b *Broker) ReviewBreakGlass(ctx context.Context, who Principal, id, note string) (BreakGlass, error) {
-	if err := allow(who, certain, RoleAuditor); err != nil {
-		return BreakGlass{}, err
-	}
-	g, err := b.breakGlass(ctx, id)
-	if err == nil {
-		err = MayReview(who, g)
-	}
-	switch n := utf8.RuneCountInString(note); {
-	case err != nil:
-		return g, err
-	case g.EndedAt.IsZero() && b.now().Before(g.EndsAt):
-		return g, E(Conflict, "It is still open. End it first.", nil)
-	case n < 1 || n > 500 || !jose.Plain(note):
-		return g, E(Invalid, "Say in 1 to 500 printable characters what the review found.", nil)
-	}
-	out, err := b.cfg.Desk.ReviewBreakGlass(ctx, id, who.ID, note, b.now(), b.entry(audit.BreakGlassReviewed, who.ID, map[string]any{"break_glass": id, "incident": g.Incident, "used": g.Used, "note": note}))
-	return out, breakGlassError(err, "It is reviewed already.")
-}
-
-func breakGlassError(err error, done string) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrDone):
-		return E(Conflict, done, err)
-	}
-	return unavailable(err)
+func noSession(cause error) error {
+	return E(Forbidden, "Break-glass ends with the session in which it is begun, and there is none. Sign in again.", cause)
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -22,6 +23,10 @@ const ChoiceBreakGlass = "break-glass"
 
 // planFor is how long somebody may take to prove that they want what they planned.
 const planFor = 10 * time.Minute
+
+// maxPlan bounds a token: browsers keep 4096 bytes of a cookie, its name and attributes
+// among them (RFC 6265 section 6.1).
+const maxPlan = 3800
 
 // BreakGlassPlan is a period that somebody asks for: what they prove that they want.
 type BreakGlassPlan struct {
@@ -52,10 +57,12 @@ func (p BreakGlassPlan) Digest() string {
 // either a passkey's assertion over its digest, or a sign-in at the identity provider that
 // came after it.
 type BreakGlassProof struct {
-	Signed  string // JSON of the assertion
-	Passkey string // by which passkey, its id in hex
-	AuthAt  time.Time
-	ACR     string // how strongly they signed in, in the provider's words
+	Signed  string    // JSON of the assertion
+	Passkey string    // by which passkey, its id in hex
+	AuthAt  time.Time // of a sign-in, by the clock of the identity provider
+	ACR     string    // how strongly they signed in, in the provider's words
+	For     string    // the id of the plan that they signed in for; "" = for something else
+	Session string    // id of the session in which it begins
 	// SessionBegan is when the session did: a passkey that was made since proves nothing
 	// beside it, because whoever has the session can make one.
 	SessionBegan time.Time
@@ -78,12 +85,17 @@ func (b *Broker) PlanBreakGlass(who Principal, incident, reason string) (plan Br
 	if err := plan.check(); err != nil {
 		return plan, "", err
 	}
-	raw, err := json.Marshal(plan)
-	if err != nil {
+	var raw bytes.Buffer
+	e := json.NewEncoder(&raw)
+	e.SetEscapeHTML(false) // a "<" is one byte of the cookie, and not six
+	if err := e.Encode(plan); err != nil {
 		return plan, "", err
 	}
-	text := base64.RawURLEncoding.EncodeToString(raw)
-	return plan, text + "." + b.planMAC(text), nil
+	text := base64.RawURLEncoding.EncodeToString(raw.Bytes())
+	if token = text + "." + b.planMAC(text); len(token) > maxPlan {
+		return plan, "", E(Invalid, "Say it in fewer words: a browser does not keep this much.", nil)
+	}
+	return plan, token, nil
 }
 
 func (b *Broker) mayPlan(who Principal) error {
@@ -133,6 +145,18 @@ func (b *Broker) planMAC(text string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
+// provedAnew judges a sign-in: it was made for just this plan. The session that it made is of
+// ebb's clock; the time that the identity provider names is of its own.
+func (b *Broker) provedAnew(plan BreakGlassPlan, p BreakGlassProof) error {
+	switch {
+	case !p.SessionBegan.After(plan.AskedAt), p.AuthAt.Before(plan.AskedAt.Add(-clockSkew)), p.AuthAt.After(b.now().Add(clockSkew)):
+		return E(Forbidden, "You proved who you are before you said what for. Do it again by the link above the form.", nil)
+	case p.For != plan.ID:
+		return E(Forbidden, "You proved who you are for something else. Do it again by the link above the form.", nil)
+	}
+	return nil
+}
+
 // proves judges a proof: by the record, which knows whose passkey it is, and by the time.
 func (b *Broker) proves(ctx context.Context, who Principal, plan BreakGlassPlan, p BreakGlassProof) error {
 	switch {
@@ -141,10 +165,7 @@ func (b *Broker) proves(ctx context.Context, who Principal, plan BreakGlassPlan,
 	case p.Signed == "" && b.cfg.BreakGlass.Passkey:
 		return E(Forbidden, "Break-glass takes a passkey here, as what is of high risk does: a sign-in anew is not enough.", nil)
 	case p.Signed == "":
-		if !p.AuthAt.After(plan.AskedAt) || p.AuthAt.After(b.now().Add(time.Minute)) {
-			return E(Forbidden, "You proved who you are before you said what for. Do it again by the link above the form.", nil)
-		}
-		return nil
+		return b.provedAnew(plan, p)
 	case len(p.Signed) > MaxSeen:
 		return E(Invalid, "The proof is longer than ebb keeps.", nil)
 	case b.cfg.BreakGlass.Check == nil:

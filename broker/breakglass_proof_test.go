@@ -22,9 +22,9 @@ func TestBreakGlassProof(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)
 	gil, ann, ctx := x.Principals["gil"], x.Principals[brokertest.Approver], t.Context()
-	early := x.Clock.Now().Add(-time.Minute)
+	early := x.Clock.Now().Add(-2 * time.Minute)
 	token := plan(t, x, "gil")
-	good := anew(x)
+	good := anew(t, x, "gil", token)
 	with := func(change func(*broker.BreakGlassProof)) broker.BreakGlassProof {
 		p := good
 		change(&p)
@@ -32,6 +32,7 @@ func TestBreakGlassProof(t *testing.T) {
 	}
 	signed := func(p *broker.BreakGlassProof) { p.AuthAt, p.Signed, p.Passkey = time.Time{}, `{"key":"eA"}`, "78" }
 	asked, _ := x.Broker.ReadBreakGlassPlan(gil, token)
+	other, _ := x.Broker.ReadBreakGlassPlan(gil, plan(t, x, "gil"))
 	for name, c := range map[string]struct {
 		who   broker.Principal
 		token string
@@ -41,8 +42,14 @@ func TestBreakGlassProof(t *testing.T) {
 		"no proof":                 {gil, token, with(func(p *broker.BreakGlassProof) { p.AuthAt = time.Time{} }), broker.Forbidden},
 		"two proofs":               {gil, token, with(func(p *broker.BreakGlassProof) { p.Signed = "{}" }), broker.Forbidden},
 		"a sign-in before":         {gil, token, with(func(p *broker.BreakGlassProof) { p.AuthAt = early }), broker.Forbidden},
-		"of the same moment":       {gil, token, with(func(p *broker.BreakGlassProof) { p.AuthAt = asked.AskedAt }), broker.Forbidden},
+		"a clock far behind":       {gil, token, with(func(p *broker.BreakGlassProof) { p.AuthAt = asked.AskedAt.Add(-time.Minute - time.Second) }), broker.Forbidden},
 		"of tomorrow":              {gil, token, with(func(p *broker.BreakGlassProof) { p.AuthAt = p.AuthAt.Add(24 * time.Hour) }), broker.Forbidden},
+		"a session unknown to all": {gil, token, with(func(p *broker.BreakGlassProof) { p.Session = "none" }), broker.Forbidden},
+		"of no session":            {gil, token, with(func(p *broker.BreakGlassProof) { p.Session = "" }), broker.Forbidden},
+		"somebody else's session":  {gil, token, with(func(p *broker.BreakGlassProof) { p.Session = signedIn(t, x, brokertest.Approver) }), broker.Forbidden},
+		"for something else":       {gil, token, with(func(p *broker.BreakGlassProof) { p.For = "" }), broker.Forbidden},
+		"for another plan":         {gil, token, with(func(p *broker.BreakGlassProof) { p.For = other.ID }), broker.Forbidden},
+		"a session of before":      {gil, token, with(func(p *broker.BreakGlassProof) { p.SessionBegan = asked.AskedAt }), broker.Forbidden},
 		"no session":               {gil, token, with(func(p *broker.BreakGlassProof) { p.SessionEnds = time.Time{} }), broker.Forbidden},
 		"a session that is over":   {gil, token, with(func(p *broker.BreakGlassProof) { p.SessionEnds = x.Clock.Now() }), broker.Forbidden},
 		"a passkey nobody judges":  {gil, token, with(signed), broker.Forbidden},
@@ -64,11 +71,11 @@ func TestBreakGlassProof(t *testing.T) {
 	}
 	late := plan(t, x, "gil")
 	x.Clock.Add(10 * time.Minute)
-	if _, err := x.Broker.BeginBreakGlass(ctx, gil, late, anew(x)); kind(err) != broker.Conflict {
+	if _, err := x.Broker.BeginBreakGlass(ctx, gil, late, anew(t, x, "gil", late)); kind(err) != broker.Conflict {
 		t.Errorf("a plan of long ago: %v", err)
 	}
 	x.Clock.Add(-20 * time.Minute)
-	if _, err := x.Broker.BeginBreakGlass(ctx, gil, late, anew(x)); err == nil {
+	if _, err := x.Broker.BeginBreakGlass(ctx, gil, late, anew(t, x, "gil", late)); err == nil {
 		t.Error("a plan of the future")
 	}
 }
@@ -89,7 +96,7 @@ func TestBreakGlassProofCountsOnce(t *testing.T) {
 	x := glassHouse(t)
 	gil, ctx := x.Principals["gil"], t.Context()
 	token, second := plan(t, x, "gil"), plan(t, x, "gil")
-	proof := anew(x)
+	proof := anew(t, x, "gil", token)
 	var wg sync.WaitGroup
 	won := make(chan broker.BreakGlass, 8)
 	for range 8 {
@@ -114,14 +121,16 @@ func TestBreakGlassProofCountsOnce(t *testing.T) {
 	if _, err := x.Broker.BeginBreakGlass(ctx, gil, token, proof); kind(err) != broker.Conflict {
 		t.Errorf("the same again: %v", err)
 	}
+	another, _ := x.Broker.ReadBreakGlassPlan(gil, second)
+	proof.For = another.ID // whatever the sign-in says that it was for
 	if _, err := x.Broker.BeginBreakGlass(ctx, gil, second, proof); kind(err) != broker.Conflict {
 		t.Errorf("another by the same sign-in: %v", err)
 	}
-	if _, err := x.Broker.BeginBreakGlass(ctx, gil, token, anew(x)); kind(err) != broker.Conflict {
+	if _, err := x.Broker.BeginBreakGlass(ctx, gil, token, anew(t, x, "gil", token)); kind(err) != broker.Conflict {
 		t.Errorf("the same plan by another sign-in: %v", err)
 	}
 	x.Clock.Add(time.Second)
-	if _, err := x.Broker.BeginBreakGlass(ctx, gil, second, anew(x)); err != nil {
+	if _, err := x.Broker.BeginBreakGlass(ctx, gil, second, anew(t, x, "gil", second)); err != nil {
 		t.Errorf("another by another sign-in: %v", err)
 	}
 }
@@ -142,7 +151,7 @@ func TestBreakGlassPasskeyOfWhom(t *testing.T) {
 	began := x.Clock.Now()
 	try := func(proof string) error {
 		token := plan(t, x, brokertest.Approver)
-		_, err := x.Broker.BeginBreakGlass(ctx, ann, token, broker.BreakGlassProof{Signed: proof, Passkey: "aa", SessionBegan: began, SessionEnds: x.Clock.Now().Add(time.Hour)})
+		_, err := x.Broker.BeginBreakGlass(ctx, ann, token, broker.BreakGlassProof{Signed: proof, Passkey: "aa", Session: signedIn(t, x, brokertest.Approver), SessionBegan: began, SessionEnds: x.Clock.Now().Add(time.Hour)})
 		return err
 	}
 	if err := try("good"); kind(err) != broker.Forbidden || len(judged) != 0 {

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
+	"ebb/broker/people"
 )
 
 const why = "nobody else is awake and orders stand still"
@@ -35,9 +37,24 @@ func plan(t *testing.T, x *brokertest.Env, who string) string {
 	return token
 }
 
-// anew is that they proved it just now, at their identity provider.
-func anew(x *brokertest.Env) broker.BreakGlassProof {
-	return broker.BreakGlassProof{AuthAt: x.Clock.Now(), ACR: "phr", SessionEnds: x.Clock.Now().Add(8 * time.Hour)}
+// signedIn is the id of a new session of somebody.
+func signedIn(t *testing.T, x *brokertest.Env, who string) string {
+	t.Helper()
+	now := x.Clock.Now()
+	s := people.Session{ID: rand.Text(), Act: "act", Person: who, CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(8 * time.Hour)}
+	if err := x.Store.AddSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+// anew is that somebody proved just now, at their identity provider and for just this plan,
+// who they are.
+func anew(t *testing.T, x *brokertest.Env, who, token string) broker.BreakGlassProof {
+	t.Helper()
+	p, _ := x.Broker.ReadBreakGlassPlan(x.Principals[who], token) // of one that is none, nothing
+	now := x.Clock.Now()
+	return broker.BreakGlassProof{AuthAt: now, ACR: "phr", For: p.ID, Session: signedIn(t, x, who), SessionBegan: now, SessionEnds: now.Add(8 * time.Hour)}
 }
 
 func begin(t *testing.T, x *brokertest.Env, who string) (broker.BreakGlass, error) {
@@ -47,7 +64,7 @@ func begin(t *testing.T, x *brokertest.Env, who string) (broker.BreakGlass, erro
 		return broker.BreakGlass{}, err
 	}
 	x.Clock.Add(time.Second)
-	return x.Broker.BeginBreakGlass(t.Context(), x.Principals[who], token, anew(x))
+	return x.Broker.BeginBreakGlass(t.Context(), x.Principals[who], token, anew(t, x, who, token))
 }
 
 func begun(t *testing.T, x *brokertest.Env, who string) broker.BreakGlass {
@@ -208,7 +225,7 @@ func TestBreakGlassCaps(t *testing.T) {
 	won := make(chan error, 8)
 	tokens := []string{plan(t, x, "gil"), plan(t, x, "gil")}
 	for i := range 8 {
-		proof := anew(x) // each begins what no other may, by a sign-in of its own
+		proof := anew(t, x, "gil", tokens[i%2]) // each begins what no other may, by a sign-in of its own
 		proof.AuthAt = proof.AuthAt.Add(time.Duration(i) * time.Second)
 		wg.Go(func() {
 			_, err := x.Broker.BeginBreakGlass(context.Background(), x.Principals["gil"], tokens[i%2], proof)

@@ -97,6 +97,7 @@ type Broker struct {
 	owedLeases map[string]owedLease
 	losses     atomic.Int64    // of the ledger, as far as they are reckoned with
 	since      atomic.Int64    // the ledger remembers proofs from this moment on, Unix seconds
+	recorded   int64           // when the last entry was made that there was when this process began, Unix milliseconds
 	latest     atomic.Int64    // the latest moment the clock ever showed, Unix milliseconds
 	people     map[string]bool // attestors that recognise principals
 	m          *metrics
@@ -177,6 +178,9 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 			}
 			b.people[p.Match.Attestor] = true
 		}
+	}
+	if err := b.readClock(ctx); err != nil {
+		return nil, err
 	}
 	b.losses.Store(c.Ledger.Losses())
 	if err := b.refill(ctx); err != nil {

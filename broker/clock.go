@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"fmt"
 	"time"
 )
 
@@ -18,6 +20,27 @@ func (b *Broker) now() time.Time {
 // ledger has forgotten since then cannot be told from what it never saw.
 func (b *Broker) setBack() bool {
 	return b.now().UnixMilli() < b.latest.Load()-time.Second.Milliseconds()
+}
+
+// clockSkew is how far apart the clocks of replicas, and of an identity provider, may be.
+const clockSkew = time.Minute
+
+// readClock notes what the clock showed when the last entry of the record was made.
+func (b *Broker) readClock(ctx context.Context) error {
+	heads, err := b.cfg.Journal.Heads(ctx)
+	if err != nil {
+		return fmt.Errorf("reading when the record ends: %w", err)
+	}
+	for _, h := range heads {
+		b.recorded = max(b.recorded, h.At.UnixMilli())
+	}
+	return nil
+}
+
+// clockBack reports whether the clock shows an earlier time than it did, here or, before this
+// process began, on the record.
+func (b *Broker) clockBack() bool {
+	return b.setBack() || b.now().Add(clockSkew).UnixMilli() < b.recorded
 }
 
 // remember is until when an end that happens now must be remembered: no token

@@ -34,7 +34,7 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 	}
 	var glass BreakGlass
 	if v.BreakGlass != "" {
-		glass, err = b.alone(ctx, who, r, v)
+		glass, err = b.glassOf(ctx, who, r, v)
 	} else {
 		err = MayDecide(who, r)
 	}

@@ -21,7 +21,7 @@
 //	policies.go policies are drafted, and published by a second person; policies_try.go
 //	            what a draft would decide, policies_replay.go what it would have decided
 //	say.go      who has a say in a request: groups, limits, and never one's own;
-//	            breakglass.go  who approves alone in an emergency, and for how long,
+//	            breakglass.go  who approves alone in an emergency, and for how long, breakglass_end.go how that ends, breakglass_read.go who sees it,
 //	            breakglass_plan.go what they prove before, breakglass_alone.go what they may then
 //	mark.go     which requests wait, for those who are to be told
 //	person.go   people of the console: their sessions on the record, what is spent once

@@ -194,8 +194,8 @@ func (b *Broker) agreed(ctx context.Context, r Request, w want, d policy.Decisio
 	if d.Effect == policy.Allow {
 		return true, nil
 	}
-	if alone, err := b.aloneStill(ctx, r); alone || err != nil {
-		return alone, err
+	if stands, err := b.glassStands(ctx, r); stands || err != nil {
+		return stands, err
 	}
 	var then AsAsked // of facts that are not of this version nothing is known
 	if f, err := r.Sheet(); err == nil && f.Then != nil {

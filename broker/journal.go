@@ -122,16 +122,21 @@ type Desk interface {
 // end of a period, Vote refuses: it counts a yes under a period that is open, of the same
 // person and not used up, in one step with the vote, and ErrNotFound otherwise.
 type BreakGlassStore interface {
-	// BeginBreakGlass keeps a new one: ErrExists when the person has one that is not ended,
-	// when one of that id began before or by that sign-in, ErrCap when they began most of
-	// them since then.
+	// BeginBreakGlass keeps a new one, in one step with a look at its session: ErrNotFound
+	// when that is not of the person or has ended. ErrExists when the person, by whatever name,
+	// has one that is not ended, when one of that id began before or by that sign-in, ErrCap
+	// when they began most of them since then.
 	BeginBreakGlass(ctx context.Context, g BreakGlass, since time.Time, most int, e audit.Entry) error
-	// EndBreakGlass and ReviewBreakGlass have one winner each: ErrDone for the others.
-	EndBreakGlass(ctx context.Context, id, by string, at time.Time, e audit.Entry) (BreakGlass, error)
-	ReviewBreakGlass(ctx context.Context, id, by, note string, at time.Time, e audit.Entry) (BreakGlass, error)
+	// EndBreakGlass and ReviewBreakGlass have one winner each: ErrDone for the others. What
+	// goes on the record is made of the period as it is then.
+	EndBreakGlass(ctx context.Context, id, by string, at time.Time, entry BreakGlassEntry) (BreakGlass, error)
+	ReviewBreakGlass(ctx context.Context, id, by, note string, at time.Time, entry BreakGlassEntry) (BreakGlass, error)
 	// BreakGlasses returns the newest first.
 	BreakGlasses(ctx context.Context, f BreakGlassFilter) ([]BreakGlass, error)
 }
+
+// BreakGlassEntry is what goes on the record of a period, when nothing of it changes any more.
+type BreakGlassEntry func(BreakGlass) audit.Entry
 
 // Ballots are votes of one person that count together.
 type Ballots interface {

@@ -111,4 +111,5 @@ type EntrySlice struct {
 	More    bool
 	Stop    EntryPlace
 	Short   bool
+	LeftOut int // entries that are hidden from who asked; the store leaves none out
 }

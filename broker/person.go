@@ -36,8 +36,13 @@ func (b *Broker) Once(ctx context.Context, name string, until time.Time) error {
 }
 
 // SignedIn puts on the record that a person began a session of the console. Nobody is
-// let in unrecorded (I11).
+// let in unrecorded (I11). Who is not named for break-glass any more has none any more.
 func (b *Broker) SignedIn(ctx context.Context, who Principal, method string, until time.Time) error {
+	if b.MayBreakGlass(who) != nil {
+		if err := b.leaveBreakGlass(ctx, who.ID, self, "role"); err != nil {
+			return err
+		}
+	}
 	return b.session(ctx, audit.SessionBegan, who, map[string]any{"method": method, "roles": who.Roles, "groups": who.Groups, "exp": until})
 }
 

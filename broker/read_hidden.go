@@ -53,9 +53,10 @@ func (h hidden) has(e audit.Entry) bool {
 	return h[e.RequestID] || json.Unmarshal(e.Data, &data) != nil || slices.ContainsFunc(data.Together, func(id string) bool { return h[id] })
 }
 
-// shownTo leaves out of entries what is hidden from who. It looks what that is once the
-// entries are being read, which is one view of the record: no answer in it is missed.
-func (b *Broker) shownTo(ctx context.Context, who Principal, entries iter.Seq2[audit.Entry, error]) iter.Seq2[audit.Entry, error] {
+// shownTo leaves out of entries what is hidden from who, or with gap not nil breaks off there
+// with it. It looks what that is once the entries are being read, which is one view of the
+// record: no answer in it is missed.
+func (b *Broker) shownTo(ctx context.Context, who Principal, entries iter.Seq2[audit.Entry, error], gap error) iter.Seq2[audit.Entry, error] {
 	if !who.Has(RoleApprover) {
 		return entries
 	}
@@ -71,7 +72,13 @@ func (b *Broker) shownTo(ctx context.Context, who Principal, entries iter.Seq2[a
 				yield(audit.Entry{}, err)
 				return
 			}
-			if !h.has(e) && !yield(e, nil) {
+			switch {
+			case !h.has(e):
+				if !yield(e, nil) {
+					return
+				}
+			case gap != nil:
+				yield(audit.Entry{}, gap)
 				return
 			}
 		}
@@ -86,7 +93,20 @@ func (b *Broker) MayExport(ctx context.Context, who Principal) error {
 		return err
 	}
 	if len(h) > 0 {
-		return E(Conflict, "An answer on the record is hidden from you, because a request waits for yours. Give it, or wait until the request has ended; an auditor who does not decide it can export now.", nil)
+		return errGap
 	}
 	return nil
+}
+
+// errGap: who takes the record out as a file sees all of it, or gets none.
+var errGap = E(Conflict, "An answer on the record is hidden from you, because a request waits for yours. Give it, or wait until the request has ended; an auditor who does not decide it can export now.", nil)
+
+// WholeEntries is Entries for a file: where one would be left out, because the answer was
+// given since MayExport, reading breaks off (Conflict).
+func (b *Broker) WholeEntries(ctx context.Context, who Principal, f EntryFilter) (iter.Seq2[audit.Entry, error], error) {
+	entries, err := b.entriesOf(ctx, who, f)
+	if err != nil {
+		return nil, err
+	}
+	return b.shownTo(ctx, who, entries, errGap), nil
 }

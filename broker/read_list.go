@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -43,11 +44,20 @@ func (b *Broker) mayList(ctx context.Context, who Principal, taskID string, othe
 
 // Export is what somebody took out of the record as a file.
 type Export struct {
-	List   string            `json:"list"`   // credentials, audit
-	Format string            `json:"format"` // csv, jsonl
-	Filter map[string]string `json:"filter"` // as it was asked for
-	Rows   int               `json:"rows"`   // that were written
-	Whole  bool              `json:"whole"`  // false: it was cut off
+	List   string            `json:"list"`          // credentials, audit
+	Format string            `json:"format"`        // csv, jsonl
+	Filter map[string]string `json:"filter"`        // as it was asked for
+	Rows   int               `json:"rows"`          // that were written
+	Whole  bool              `json:"whole"`         // false: it was cut off
+	Why    string            `json:"why,omitempty"` // it was, in a public sentence
+}
+
+// Ended notes how the writing of it ended: nil = whole.
+func (x *Export) Ended(err error) {
+	x.Whole = err == nil
+	if e, ok := errors.AsType[*Error](err); ok {
+		x.Why = e.Public
+	}
 }
 
 // Exported puts an export on the record when it has ended, whole or not, however the
@@ -76,8 +86,19 @@ func (b *Broker) EntryList(ctx context.Context, who Principal, q EntryQuery) (En
 	if err != nil {
 		return EntrySlice{}, err
 	}
+	n := len(s.Entries)
 	s.Entries = slices.DeleteFunc(s.Entries, h.has)
+	s.LeftOut = n - len(s.Entries)
 	return s, nil
+}
+
+// WholeEntryList is EntryList for a file: Conflict where a page has less than there is.
+func (b *Broker) WholeEntryList(ctx context.Context, who Principal, q EntryQuery) (EntrySlice, error) {
+	s, err := b.EntryList(ctx, who, q)
+	if err == nil && s.LeftOut > 0 {
+		err = errGap
+	}
+	return s, err
 }
 
 // Entry is one entry of the record.

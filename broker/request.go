@@ -118,6 +118,7 @@ type Request struct {
 
 	State      RequestState `json:"state"`
 	Votes      []Vote       `json:"votes,omitempty"`
+	Replaced   []Vote       `json:"-"` // answers that a later one of the same person took the place of; read only with RequestFilter.Seen
 	DecidedAt  time.Time    `json:"decided_at,omitzero"`
 	Granted    scopes.Set   `json:"granted_scope,omitzero"`
 	GrantedTTL Seconds      `json:"granted_ttl_seconds,omitempty"`

@@ -50,19 +50,28 @@ func (b *Broker) Seen(ctx context.Context, who Principal, id, voter string) (Req
 }
 
 // Kept is what was kept with those of these entries that are answers to requests, as an
-// export of the record has it.
+// export of the record has it. What is hidden from who leaves no gap in it: Conflict.
 func (b *Broker) Kept(ctx context.Context, who Principal, entries []audit.Entry) ([]audit.Kept, error) {
 	if err := allow(who, certain, RoleAuditor, RoleOperator); err != nil {
 		return nil, err
 	}
-	answers := map[[2]string]bool{}
+	answers := map[audit.Kept]bool{} // with the hashes of the texts
 	var out []audit.Kept
 	var ids []string
 	for _, e := range entries {
 		switch e.Kind {
 		case audit.RequestVoted:
-			answers[[2]string{e.RequestID, e.Actor}] = true
-			ids = append(ids, e.RequestID)
+			var data struct {
+				Seen  string `json:"seen_sha256"`
+				Proof string `json:"proof_sha256"`
+			}
+			if err := json.Unmarshal(e.Data, &data); err != nil {
+				return nil, E(Internal, "An entry of the record cannot be read.", err)
+			}
+			if data.Seen != "" || data.Proof != "" {
+				answers[audit.Kept{RequestID: e.RequestID, By: e.Actor, Seen: data.Seen, Proof: data.Proof}] = true
+				ids = append(ids, e.RequestID)
+			}
 		case audit.BreakGlassBegun:
 			g, err := b.begun(ctx, e)
 			if err != nil {
@@ -80,14 +89,39 @@ func (b *Broker) Kept(ctx context.Context, who Principal, entries []audit.Entry)
 			return nil, unavailable(err)
 		}
 		for _, r := range rs {
-			for _, v := range shownVotes(who, r) {
-				if answers[[2]string{r.ID, v.By}] && (v.Seen != "" || v.Proof != "") {
-					out = append(out, audit.Kept{RequestID: r.ID, By: v.By, Seen: v.Seen, Proof: v.Proof})
-				}
+			kept, err := keptOf(who, r, answers)
+			if err != nil {
+				return nil, err
 			}
+			out = append(out, kept...)
 		}
 	}
 	return out, nil
+}
+
+// keptOf is what was kept of those of these answers that were given to r, also of one that a
+// later answer took the place of.
+func keptOf(who Principal, r Request, answers map[audit.Kept]bool) (out []audit.Kept, err error) {
+	shown := len(shownVotes(who, r)) == len(r.Votes)
+	for _, v := range slices.Concat(r.Replaced, r.Votes) {
+		k := audit.Kept{RequestID: r.ID, By: v.By, Seen: hashIf(v.Seen), Proof: hashIf(v.Proof)}
+		switch {
+		case !answers[k]:
+		case !shown:
+			return nil, errGap
+		default:
+			k.Seen, k.Proof = v.Seen, v.Proof
+			out = append(out, k)
+		}
+	}
+	return out, nil
+}
+
+func hashIf(s string) string {
+	if s == "" {
+		return ""
+	}
+	return SeenHash(s)
 }
 
 // begun is the period whose beginning an entry is about.
@@ -114,6 +148,26 @@ func (b *Broker) Signature(ctx context.Context, v Vote) (*audit.Signature, error
 // BreakGlassSignature is the same of the beginning of a period.
 func (b *Broker) BreakGlassSignature(ctx context.Context, g BreakGlass) (*audit.Signature, error) {
 	return b.signature(ctx, audit.Kept{RequestID: g.ID, By: g.Person, Proof: g.Proof}, g.BegunAt, EntryFilter{Kind: audit.BreakGlassBegun, Actor: g.Person, From: g.BegunAt.Add(-time.Minute), To: g.BegunAt.Add(time.Minute)})
+}
+
+// BreakGlassRecorded holds a period against the record of its beginning: Conflict when that
+// says something else, or nothing. It judges no proof.
+func (b *Broker) BreakGlassRecorded(ctx context.Context, g BreakGlass) error {
+	for e, err := range b.cfg.Journal.Entries(ctx, EntryFilter{Kind: audit.BreakGlassBegun, Actor: g.Person, From: g.BegunAt.Add(-time.Minute), To: g.BegunAt.Add(time.Minute)}) {
+		if err != nil {
+			return unavailable(err)
+		}
+		var said struct {
+			ID       string    `json:"break_glass"`
+			Digest   string    `json:"digest"`
+			ProvedAt time.Time `json:"proved_at"`
+			ACR      string    `json:"acr"`
+		}
+		if json.Unmarshal(e.Data, &said) == nil && said.ID == g.ID && said.Digest == g.Digest() && said.ProvedAt.Equal(g.AuthAt) && said.ACR == g.ACR {
+			return nil
+		}
+	}
+	return E(Conflict, "The record of its beginning does not say what is kept here.", nil)
 }
 
 func (b *Broker) signature(ctx context.Context, k audit.Kept, at time.Time, answer EntryFilter) (*audit.Signature, error) {

@@ -44,6 +44,7 @@ var released = []string{
 	"0019_newest.sql da705a653478137361cc8dcc2ab40a05031e82ddb58747b74d7908e19b2ce895",
 	"0020_break_glass.sql d9f8b1a2cf4799d1f8d5112bd6fc8745a865e92cdcb581d95b201cd3fcd9f026",
 	"0021_delivery.sql 177d8b65b7a4347b5a3e2e3f0476fe6d3f5a7bc3f2f36b86f6a7dfd951135de0",
+	"0022_break_glass_holds.sql 71b432f9e28abd935695484f9b04fe40a7c0686fd8a34d69f4e384c53ff2bb86",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

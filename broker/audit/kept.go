@@ -25,6 +25,20 @@ func (k Kept) MarshalJSON() ([]byte, error) {
 	return ASCII(b), err
 }
 
+// Brief is the entry of an answer, or of the beginning of a break-glass, with no more than
+// what tells what was kept of it.
+func Brief(e Entry) Entry {
+	out := Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor, Data: e.Data}
+	var v struct {
+		Seen  string `json:"seen_sha256,omitempty"`
+		Proof string `json:"proof_sha256,omitempty"`
+	}
+	if e.Kind == RequestVoted && json.Unmarshal(e.Data, &v) == nil {
+		out.Data, _ = json.Marshal(v) // two texts: it cannot fail
+	}
+	return out
+}
+
 // ASCII is the same JSON in ASCII.
 func ASCII(b []byte) []byte {
 	out := make([]byte, 0, len(b)+1)
@@ -65,7 +79,7 @@ type Signature struct {
 // Answers collects what entries say of answers and of the passkeys that signed them. The
 // zero value has read nothing.
 type Answers struct {
-	votes map[[2]string]answer // by request and person
+	votes map[[2]string][]*answer // by request and person: one who answers again has several
 	keys  map[string][]registration
 }
 
@@ -94,8 +108,8 @@ type registration struct {
 func (a *Answers) Read(e Entry) error {
 	switch e.Kind {
 	case RequestVoted, BreakGlassBegun:
-		v := answer{at: e.At}
-		if err := json.Unmarshal(e.Data, &v); err != nil {
+		v := &answer{at: e.At}
+		if err := json.Unmarshal(e.Data, v); err != nil {
 			return errors.New("the answer cannot be read")
 		}
 		if e.Kind == BreakGlassBegun {
@@ -105,9 +119,10 @@ func (a *Answers) Read(e Entry) error {
 			return nil
 		}
 		if a.votes == nil {
-			a.votes = map[[2]string]answer{}
+			a.votes = map[[2]string][]*answer{}
 		}
-		a.votes[[2]string{e.RequestID, e.Actor}] = v
+		at := [2]string{e.RequestID, e.Actor}
+		a.votes[at] = append(a.votes[at], v)
 	case PasskeyAdded, PasskeyRemoved:
 		var p struct {
 			Passkey string `json:"passkey"`
@@ -136,20 +151,11 @@ func (a *Answers) Read(e Entry) error {
 // Judge holds what was kept against the answer that was read. signed has what a passkey
 // signed; nil = nothing did.
 func (a *Answers) Judge(k Kept) (signed *Signature, err error) {
-	at := [2]string{k.RequestID, k.By}
-	v, found := a.votes[at]
-	switch {
-	case !found:
-		return nil, errors.New("no answer before it on the record is the one that this was kept of")
-	case v.kept:
-		return nil, errors.New("what was kept of this answer comes twice")
-	case v.Seen != hashOf(k.Seen):
-		return nil, errors.New("what the person saw was changed: it does not have the hash that the record of the answer has")
-	case v.Proof != hashOf(k.Proof):
-		return nil, errors.New("what proves the answer was changed: it does not have the hash that the record of the answer has")
+	v, err := a.answerOf(k)
+	if err != nil {
+		return nil, err
 	}
 	v.kept = true
-	a.votes[at] = v
 	if k.Proof == "" {
 		return nil, nil
 	}
@@ -162,6 +168,27 @@ func (a *Answers) Judge(k Kept) (signed *Signature, err error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// answerOf is the answer that something was kept of: the one that has the hashes of it.
+func (a *Answers) answerOf(k Kept) (*answer, error) {
+	list := a.votes[[2]string{k.RequestID, k.By}]
+	if len(list) == 0 {
+		return nil, errors.New("no answer before it on the record is the one that this was kept of")
+	}
+	why := errors.New("what the person saw was changed: it does not have the hash that the record of the answer has")
+	for _, v := range list {
+		switch {
+		case v.Seen != hashOf(k.Seen):
+		case v.Proof != hashOf(k.Proof):
+			why = errors.New("what proves the answer was changed: it does not have the hash that the record of the answer has")
+		case v.kept:
+			why = errors.New("what was kept of this answer comes twice")
+		default:
+			return v, nil
+		}
+	}
+	return nil, why
 }
 
 // Registered is the public key, by its SHA-256, with which a passkey was registered that
@@ -187,9 +214,11 @@ const skew = time.Minute
 
 // unkept is how many answers have something that was kept of them and has not been read.
 func (a *Answers) unkept() (n int) {
-	for _, v := range a.votes {
-		if !v.kept {
-			n++
+	for _, list := range a.votes {
+		for _, v := range list {
+			if !v.kept {
+				n++
+			}
 		}
 	}
 	return n

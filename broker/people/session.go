@@ -13,8 +13,11 @@ type Session struct {
 	Groups []string
 	Also   []string // other names of the person
 	Method string   // kind of web/signin
-	ACR    string   // how strongly, in the identity provider's words (OpenID Connect Core section 2)
-	Agent  string   // what the browser calls itself: at most 200 code points
+	// Purpose is the plan of break-glass for which the person proved it anew, by its id; "" =
+	// for nothing else than to sign in.
+	Purpose string
+	ACR     string // how strongly, in the identity provider's words (OpenID Connect Core section 2)
+	Agent   string // what the browser calls itself: at most 200 code points
 
 	AuthAt    time.Time // the person proved who they are
 	GroupsAt  time.Time // Groups were true

@@ -5,40 +5,38 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"ebb/broker"
 	"ebb/broker/audit"
 )
 
-const breakGlassColumns = "id, person, also, incident, reason, ttl, most, asked_at, proof, proved_at, acr, begun_at, ends_at, ended_at, ended_by, used, reviewed_at, reviewed_by, note"
+const breakGlassColumns = "id, person, also, incident, reason, ttl, most, asked_at, proof, proved_at, acr, begun_at, ends_at, ended_at, ended_by, used, reviewed_at, reviewed_by, note, session, in_groups"
 
 // BeginBreakGlass implements broker.BreakGlassStore.
 func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since time.Time, most int, e audit.Entry) error {
-	also, err := json.Marshal(g.Also)
-	if err != nil {
+	also, err1 := json.Marshal(g.Also)
+	groups, err2 := json.Marshal(g.Groups)
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if g.ID == "" || g.Person == "" || g.BegunAt.IsZero() || !g.EndsAt.After(g.BegunAt) || storable(g.ID, g.Person, string(also), g.Incident, g.Reason, g.Proof, g.ACR) != nil {
-		return errors.New("break-glass: it needs an id, a person and times, in UTF-8")
+	if g.ID == "" || g.Person == "" || g.Session == "" || g.BegunAt.IsZero() || !g.EndsAt.After(g.BegunAt) ||
+		storable(g.ID, g.Person, g.Session, string(also), string(groups), g.Incident, g.Reason, g.Proof, g.ACR) != nil {
+		return errors.New("break-glass: it needs an id, a person, a session and times, in UTF-8")
 	}
 	drafts, err := draft([]audit.Entry{e})
 	if err != nil {
 		return err
 	}
-	begun := millis(g.BegunAt)
 	err = s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, u *unit) error {
 		u.entries = nil
-		var n int64
-		counts, err := collect(ctx, sess, "SELECT COUNT(*) FROM break_glass WHERE person = ? AND begun_at > ?", []any{g.Person, millis(since)}, func(row scan) (n int64, err error) { return n, row(&n) })
-		if err != nil {
+		if err := mayBegin(ctx, sess, g, since, most); err != nil {
 			return err
 		}
-		if n = counts[0]; n >= int64(most) {
-			return fmt.Errorf("%d since then: %w", n, broker.ErrCap)
-		}
-		k, err := sess.exec(ctx, "INSERT INTO break_glass ("+breakGlassColumns+") VALUES ("+marks(19)+") ON CONFLICT DO NOTHING",
-			g.ID, g.Person, string(also), g.Incident, g.Reason, int64(g.TTL), g.Most, millis(g.AskedAt), g.Proof, millis(g.AuthAt), g.ACR, begun, millis(g.EndsAt), 0, "", 0, 0, "", "")
+		k, err := sess.exec(ctx, "INSERT INTO break_glass ("+breakGlassColumns+") VALUES ("+marks(21)+") ON CONFLICT DO NOTHING",
+			g.ID, g.Person, string(also), g.Incident, g.Reason, int64(g.TTL), g.Most, millis(g.AskedAt), g.Proof, millis(g.AuthAt), g.ACR,
+			millis(g.BegunAt), millis(g.EndsAt), 0, "", 0, 0, "", "", g.Session, string(groups))
 		if err != nil {
 			return err
 		}
@@ -54,25 +52,52 @@ func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since 
 	return nil
 }
 
+// mayBegin writes to the row of the session: who ends it waits for this, or this waits for
+// them and then finds no row.
+func mayBegin(ctx context.Context, sess *session, g broker.BreakGlass, since time.Time, most int) error {
+	n, err := sess.exec(ctx, "UPDATE sessions SET seen_at = seen_at WHERE id = ? AND person = ? AND expires_at > ?", g.Session, g.Person, millis(g.BegunAt))
+	if err == nil && n == 0 {
+		err = fmt.Errorf("the session has ended: %w", broker.ErrNotFound)
+	}
+	if err != nil {
+		return err
+	}
+	recent, err := collect(ctx, sess, "SELECT "+breakGlassColumns+" FROM break_glass WHERE begun_at > ? OR ended_at = 0", []any{millis(since)}, scanBreakGlass)
+	if err != nil {
+		return err
+	}
+	begun := 0
+	for _, o := range recent {
+		switch {
+		case !g.SamePerson(o):
+		case o.EndedAt.IsZero():
+			return fmt.Errorf("one is open: %w", broker.ErrExists)
+		default:
+			begun++
+		}
+	}
+	if begun >= most {
+		return fmt.Errorf("%d since then: %w", begun, broker.ErrCap)
+	}
+	return nil
+}
+
 // EndBreakGlass implements broker.BreakGlassStore.
-func (s *Store) EndBreakGlass(ctx context.Context, id, by string, at time.Time, e audit.Entry) (broker.BreakGlass, error) {
-	return s.moveBreakGlass(ctx, id, e, "UPDATE break_glass SET ended_at = ?, ended_by = ? WHERE ended_at = 0 AND id = ?", millis(at), by, id)
+func (s *Store) EndBreakGlass(ctx context.Context, id, by string, at time.Time, entry broker.BreakGlassEntry) (broker.BreakGlass, error) {
+	return s.moveBreakGlass(ctx, id, entry, "UPDATE break_glass SET ended_at = ?, ended_by = ? WHERE ended_at = 0 AND id = ?", millis(at), by, id)
 }
 
 // ReviewBreakGlass implements broker.BreakGlassStore.
-func (s *Store) ReviewBreakGlass(ctx context.Context, id, by, note string, at time.Time, e audit.Entry) (broker.BreakGlass, error) {
+func (s *Store) ReviewBreakGlass(ctx context.Context, id, by, note string, at time.Time, entry broker.BreakGlassEntry) (broker.BreakGlass, error) {
 	if err := storable(by, note); err != nil {
 		return broker.BreakGlass{}, err
 	}
-	return s.moveBreakGlass(ctx, id, e, "UPDATE break_glass SET reviewed_at = ?, reviewed_by = ?, note = ? WHERE reviewed_at = 0 AND id = ?", millis(at), by, note, id)
+	return s.moveBreakGlass(ctx, id, entry, "UPDATE break_glass SET reviewed_at = ?, reviewed_by = ?, note = ? WHERE reviewed_at = 0 AND id = ?", millis(at), by, note, id)
 }
 
-// moveBreakGlass runs a statement that exactly one caller wins.
-func (s *Store) moveBreakGlass(ctx context.Context, id string, e audit.Entry, text string, args ...any) (out broker.BreakGlass, err error) {
-	drafts, err := draft([]audit.Entry{e})
-	if err != nil {
-		return out, err
-	}
+// moveBreakGlass runs a statement that exactly one caller wins, and puts on the record what
+// the row says after it: no approval is counted under it any more.
+func (s *Store) moveBreakGlass(ctx context.Context, id string, entry broker.BreakGlassEntry, text string, args ...any) (out broker.BreakGlass, err error) {
 	err = s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, u *unit) error {
 		u.entries = nil
 		n, err := sess.exec(ctx, text, args...)
@@ -86,8 +111,9 @@ func (s *Store) moveBreakGlass(ctx context.Context, id string, e audit.Entry, te
 		if err != nil {
 			return err
 		}
-		out, u.entries = found[0], drafts
-		return nil
+		out = found[0]
+		u.entries, err = draft([]audit.Entry{entry(out)})
+		return err
 	}})
 	if err != nil {
 		return out, fmt.Errorf("break-glass: %w", err)
@@ -110,6 +136,13 @@ func (s *Store) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]
 	if f.Unreviewed {
 		w.add("reviewed_at = 0")
 	}
+	if names := f.ReviewedOf; len(names) > 0 {
+		args := make([]any, len(names))
+		for i, n := range names {
+			args[i] = strings.ToLower(n)
+		}
+		w.add("(reviewed_at = 0 OR lower(person) IN ("+marks(len(names))+"))", args...)
+	}
 	if f.Unended {
 		w.add("ended_at = 0")
 	}
@@ -124,14 +157,14 @@ func (s *Store) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]
 }
 
 func scanBreakGlass(row scan) (g broker.BreakGlass, err error) {
-	var also string
+	var also, groups string
 	var asked, proved, begun, ends, ended, reviewed int64
-	if err := row(&g.ID, &g.Person, &also, &g.Incident, &g.Reason, &g.TTL, &g.Most, &asked, &g.Proof, &proved, &g.ACR, &begun, &ends, &ended, &g.EndedBy, &g.Used, &reviewed, &g.ReviewedBy, &g.Note); err != nil {
+	if err := row(&g.ID, &g.Person, &also, &g.Incident, &g.Reason, &g.TTL, &g.Most, &asked, &g.Proof, &proved, &g.ACR, &begun, &ends, &ended, &g.EndedBy, &g.Used, &reviewed, &g.ReviewedBy, &g.Note, &g.Session, &groups); err != nil {
 		return g, err
 	}
 	g.AskedAt, g.AuthAt = fromMillis(asked), fromMillis(proved)
 	g.BegunAt, g.EndsAt, g.EndedAt, g.ReviewedAt = fromMillis(begun), fromMillis(ends), fromMillis(ended), fromMillis(reviewed)
-	return g, json.Unmarshal([]byte(also), &g.Also)
+	return g, errors.Join(json.Unmarshal([]byte(also), &g.Also), json.Unmarshal([]byte(groups), &g.Groups))
 }
 
 // useBreakGlass counts one approval of a voter under a period that is open: the row keeps

@@ -47,6 +47,7 @@ func TestQueuePlans(t *testing.T) {
 		for name, f := range map[string]broker.WaitFilter{
 			"all": {}, "mine": {Sight: sight, NotOf: []string{"ann"}}, "next": {After: at}, "mine, next": {Sight: sight, NotOf: []string{"ann"}, After: at}, "high": {Rank: 3}, "high, next": {Rank: 3, After: at},
 			"held": {Sight: sight, NotOf: []string{"ann"}, Without: []string{"tsk_1", "tsk_2"}}, "provider": {Provider: "orders"}, "text": {Text: "eu"}, "of a runner": {Sight: &broker.Sight{Runner: "ci"}},
+			"under break-glass": {Sight: &broker.Sight{Groups: []string{"web"}, Runner: "ann", Glass: "brk_1"}},
 		} {
 			f.Now, f.Limit = now, 50
 			page, count, newest, err := s.WaitingPlans(t.Context(), f)
@@ -64,6 +65,18 @@ func TestQueuePlans(t *testing.T) {
 			// PostgreSQL takes what waits for few, and sorts that.
 			if !strings.HasPrefix(url, "postgres") && !strings.Contains(newest, "requests_newest") {
 				t.Errorf("the newest are not in the order of the index:\n%s", newest)
+			}
+		}
+		glass := &broker.Sight{Groups: []string{"web"}, Runner: "ann", Glass: "brk_1"}
+		for name, f := range map[string]broker.RequestFilter{
+			"one": {IDs: []string{"req_77"}, Sight: glass}, "approved": {BreakGlass: "brk_1", Sight: glass}, "a page": {Sight: glass, Page: broker.Page{Desc: true, Limit: 51}},
+		} {
+			plan, err := s.MarksPlan(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wholes.MatchString(plan) || orders.MatchString(plan) || strings.Contains(plan, "SCAN votes") || strings.Contains(plan, "Seq Scan on votes") {
+				t.Errorf("under break-glass, %s is read or sorted whole:\n%s", name, plan)
 			}
 		}
 		for name, f := range map[string]broker.TaskFilter{
@@ -102,6 +115,8 @@ func fillQueue(t testing.TB, s *sqlstore.Store, n int) {
 	for _, text := range []string{
 		numbers + "INSERT INTO requests (" + sqlstore.RequestColumns + ") SELECT " + columns + " FROM requests, n WHERE id = '" + r.ID + "'",
 		numbers + "INSERT INTO request_groups (request_id, group_name) SELECT 'req_' || n.i, 'approvers' FROM n",
+		numbers + "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, break_glass) " +
+			"SELECT 'req_' || n.i, 'ann', '[]', 1, 1, '', '', 0, '', '', 1, CASE WHEN n.i % 1000 = 0 THEN 'brk_1' ELSE '' END FROM n",
 	} {
 		if err := s.Say(t.Context(), text); err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ func (w *where) sight(s *broker.Sight) {
 		args = append(args, g)
 	}
 	if s.Glass != "" {
-		cond, args = "("+cond+" OR state = 'pending' OR id IN (SELECT request_id FROM votes WHERE break_glass = ?))", append(args, s.Glass)
+		cond, args = "("+cond+" OR state = 'pending' OR id IN (SELECT request_id FROM votes WHERE break_glass = ? AND break_glass <> ''))", append(args, s.Glass)
 	}
 	w.add(cond, args...)
 }

@@ -49,7 +49,7 @@ func requestsTail(f broker.RequestFilter) (string, []any, error) {
 		w.add("id IN (SELECT request_id FROM request_groups WHERE group_name = ?)", f.Group)
 	}
 	if f.BreakGlass != "" {
-		w.add("id IN (SELECT request_id FROM votes WHERE break_glass = ?)", f.BreakGlass)
+		w.add("id IN (SELECT request_id FROM votes WHERE break_glass = ? AND break_glass <> '')", f.BreakGlass)
 	}
 	w.sight(f.Sight)
 	if !f.GrantLive.IsZero() {
@@ -81,11 +81,19 @@ func readRequests(ctx context.Context, q querier, seen bool, tail string, args [
 	if seen {
 		column = "seen, proof"
 	}
-	votes, err := collect(ctx, q, "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, also, break_glass, "+column+" FROM votes WHERE request_id IN ("+marks(len(ids))+
-		") ORDER BY request_id, place", ids, scanVote)
+	text := "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, also, break_glass, " + column + " FROM %s WHERE request_id IN (" + marks(len(ids)) + ") ORDER BY request_id, place"
+	votes, err := collect(ctx, q, fmt.Sprintf(text, "votes"), ids, scanVote)
 	for _, v := range votes {
 		r := &out[at[v.RequestID]]
 		r.Votes = append(r.Votes, v)
+	}
+	if err != nil || !seen {
+		return out, err
+	}
+	votes, err = collect(ctx, q, fmt.Sprintf(text, "votes_replaced"), ids, scanVote)
+	for _, v := range votes {
+		r := &out[at[v.RequestID]]
+		r.Replaced = append(r.Replaced, v)
 	}
 	return out, err
 }

@@ -16,12 +16,12 @@ var _ people.Store = (*Store)(nil)
 // sessionKept is how long an ended session is still told apart from none at all.
 const sessionKept = 24 * time.Hour
 
-const sessionColumns = "id, act, person, name, roles, in_groups, also, method, acr, agent, auth_at, groups_at, created_at, seen_at, expires_at"
+const sessionColumns = "id, act, person, name, roles, in_groups, also, method, acr, agent, purpose, auth_at, groups_at, created_at, seen_at, expires_at"
 
 // AddSession implements people.Store.
 func (s *Store) AddSession(ctx context.Context, p people.Session) error {
 	if p.ID == "" || p.Act == "" || p.Person == "" || p.CreatedAt.IsZero() || p.ExpiresAt.IsZero() ||
-		storable(append([]string{p.ID, p.Act, p.Person, p.Name, p.Method, p.ACR, p.Agent}, slices.Concat(p.Roles, p.Groups, p.Also)...)...) != nil {
+		storable(append([]string{p.ID, p.Act, p.Person, p.Name, p.Method, p.ACR, p.Agent, p.Purpose}, slices.Concat(p.Roles, p.Groups, p.Also)...)...) != nil {
 		return errors.New("session: it needs ids, a person and times, in UTF-8")
 	}
 	roles, err := json.Marshal(p.Roles)
@@ -40,8 +40,8 @@ func (s *Store) AddSession(ctx context.Context, p people.Session) error {
 		if _, err := sess.exec(ctx, "DELETE FROM sessions WHERE expires_at < ?", millis(p.CreatedAt.Add(-sessionKept))); err != nil {
 			return nil, err
 		}
-		_, err = sess.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES ("+marks(15)+")",
-			p.ID, p.Act, p.Person, p.Name, string(roles), string(groups), string(also), p.Method, p.ACR, p.Agent,
+		_, err = sess.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES ("+marks(16)+")",
+			p.ID, p.Act, p.Person, p.Name, string(roles), string(groups), string(also), p.Method, p.ACR, p.Agent, p.Purpose,
 			millis(p.AuthAt), millis(p.GroupsAt), millis(p.CreatedAt), millis(p.SeenAt), millis(p.ExpiresAt))
 		return nil, err
 	})
@@ -70,7 +70,7 @@ func scanSession(row scan) (people.Session, error) {
 	var p people.Session
 	var roles, groups, also string
 	var at [5]int64
-	if err := row(&p.ID, &p.Act, &p.Person, &p.Name, &roles, &groups, &also, &p.Method, &p.ACR, &p.Agent, &at[0], &at[1], &at[2], &at[3], &at[4]); err != nil {
+	if err := row(&p.ID, &p.Act, &p.Person, &p.Name, &roles, &groups, &also, &p.Method, &p.ACR, &p.Agent, &p.Purpose, &at[0], &at[1], &at[2], &at[3], &at[4]); err != nil {
 		return p, err
 	}
 	p.AuthAt, p.GroupsAt, p.CreatedAt, p.SeenAt, p.ExpiresAt = fromMillis(at[0]), fromMillis(at[1]), fromMillis(at[2]), fromMillis(at[3]), fromMillis(at[4])

@@ -52,7 +52,7 @@ func stores(empty func(testing.TB) string) storetest.OpenStores {
 		url := empty(t)
 		return func() storetest.Stores {
 			s := open(t, url)
-			return storetest.Stores{Journal: s, Desk: s, Policies: s, Close: s.Close}
+			return storetest.Stores{Journal: s, Desk: s, Policies: s, Sessions: s, Close: s.Close}
 		}
 	}
 }

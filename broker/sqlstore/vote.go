@@ -86,12 +86,16 @@ type ballot struct {
 // number of votes is the version of the row. A vote that another replica has
 // just written makes the update wait for it and then miss.
 func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
-	for range 8 {
+	for try := range 8 {
 		r, err := oneRequest(ctx, s, b.v.RequestID)
 		if err != nil {
 			return err
 		}
-		if err := b.admit(r); err != nil {
+		err = b.admit(r)
+		if try == 0 && errors.Is(err, broker.ErrExists) {
+			continue // the request may have been read before the answer that its votes have
+		}
+		if err != nil {
 			return err
 		}
 		before := len(r.Votes)
@@ -124,7 +128,7 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 				}
 			}
 			if instead != "" {
-				if _, err := s.exec(ctx, "DELETE FROM votes WHERE request_id = ? AND voter = ?", r.ID, instead); err != nil {
+				if err := replaceVote(ctx, s, r.ID, instead); err != nil {
 					return err
 				}
 			}
@@ -133,6 +137,16 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 		}
 	}
 	return errors.New("others vote on the same request all the time: try again")
+}
+
+// replaceVote puts an answer away that another one takes the place of: what was shown and
+// signed for it stays.
+func replaceVote(ctx context.Context, s *session, request, voter string) error {
+	_, err := s.exec(ctx, "INSERT INTO votes_replaced ("+voteColumns+") SELECT "+voteColumns+" FROM votes WHERE request_id = ? AND voter = ?", request, voter)
+	if err == nil {
+		_, err = s.exec(ctx, "DELETE FROM votes WHERE request_id = ? AND voter = ?", request, voter)
+	}
+	return err
 }
 
 func (b *ballot) admit(r broker.Request) error {
@@ -147,6 +161,8 @@ func (b *ballot) admit(r broker.Request) error {
 	return nil
 }
 
+const voteColumns = "request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof, also, break_glass"
+
 func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	v := b.v
 	groups, err := json.Marshal(v.Groups)
@@ -157,7 +173,7 @@ func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.exec(ctx, "INSERT INTO votes (request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof, also, break_glass) VALUES ("+marks(15)+")",
+	_, err = s.exec(ctx, "INSERT INTO votes ("+voteColumns+") VALUES ("+marks(15)+")",
 		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Seen, v.Proof, string(also), v.BreakGlass)
 	return err
 }

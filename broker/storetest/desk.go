@@ -17,7 +17,8 @@ func RunDesk(t *testing.T, open OpenStores) {
 		"CreateForTask": createForTask, "CreateRefuses": createRefuses, "Settle": settle, "SettleRace": settleRace, "SettleWithLease": settleWithLease,
 		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "VoteAll": voteAll, "VoteAllRace": voteAllRace, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
 		"Filters": requestFilters, "RequestPages": requestPages, "Waiting": waiting, "WaitingPages": waitingPages, "Marks": marked, "Seen": seen,
-		"BreakGlass": breakGlass, "BreakGlassRefuses": breakGlassRefuses, "BreakGlassRace": breakGlassRace, "BreakGlassPages": breakGlassPages, "VoteAlone": voteAlone, "VoteAloneAgainstEnd": voteAloneAgainstEnd,
+		"BreakGlass": breakGlass, "BreakGlassRefuses": breakGlassRefuses, "BreakGlassRace": breakGlassRace, "BreakGlassPages": breakGlassPages, "BreakGlassOtherName": breakGlassOtherName, "BreakGlassSession": breakGlassSession, "BreakGlassAgainstSignOut": breakGlassAgainstSignOut, "SightUnderGlass": sightUnderGlass,
+		"VoteAlone": voteAlone, "VoteAloneAgainstEnd": voteAloneAgainstEnd,
 	})
 }
 

@@ -2,12 +2,13 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/people"
 )
 
 // Glass is a period with every member filled that a new one has.
@@ -16,12 +17,27 @@ func Glass(person string) broker.BreakGlass {
 		BreakGlassPlan: broker.BreakGlassPlan{
 			ID: ID("brk_"), Person: person, Incident: "INC-7", Reason: "nobody 'else'; -- is \"awake\" \U0001f30a", TTL: 1800, Most: 2, AskedAt: Epoch.Add(-time.Minute),
 		},
-		Also: []string{person + "@example.org"}, Proof: `{"key":"x"}`, ACR: "phr", BegunAt: Epoch, EndsAt: Epoch.Add(30 * time.Minute),
+		Also: []string{person + "@example.org"}, Proof: `{"key":"x"}`, ACR: "phr", Session: "session of " + person, Groups: []string{"oncall", "a b"}, BegunAt: Epoch, EndsAt: Epoch.Add(30 * time.Minute),
 	}
 }
 
+// begin begins g in a session of its person, which it makes if there is none.
 func (t *journalTest) begin(g broker.BreakGlass) error {
+	t.Helper()
+	t.signedIn(g)
 	return t.Desk.BeginBreakGlass(context.WithoutCancel(t.Context()), g, g.BegunAt.Add(-24*time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
+}
+
+func (t *journalTest) signedIn(g broker.BreakGlass) {
+	t.Helper()
+	_, err := t.Sessions.Session(t.Context(), g.Session)
+	if !errors.Is(err, people.ErrNone) || g.Session == "" {
+		return
+	}
+	s := people.Session{ID: g.Session, Act: "act", Person: g.Person, CreatedAt: Epoch, SeenAt: Epoch, ExpiresAt: Epoch.Add(48 * time.Hour)}
+	if err := t.Sessions.AddSession(t.Context(), s); err != nil && g.Person != "" {
+		t.Fatal(err)
+	}
 }
 
 func (t *journalTest) begun(person string) broker.BreakGlass {
@@ -41,8 +57,17 @@ func (t *journalTest) glass(id string) broker.BreakGlass {
 }
 
 func (t *journalTest) endGlass(id string, at time.Time) error {
-	_, err := t.Desk.EndBreakGlass(context.WithoutCancel(t.Context()), id, "ola", at, Entry(audit.BreakGlassEnded, ""))
+	_, err := t.Desk.EndBreakGlass(context.WithoutCancel(t.Context()), id, "ola", at, glassEntry(audit.BreakGlassEnded))
 	return err
+}
+
+// glassEntry is an entry that says how often a period was used.
+func glassEntry(kind string) broker.BreakGlassEntry {
+	return func(g broker.BreakGlass) audit.Entry {
+		e := Entry(kind, "")
+		e.Data = fmt.Appendf(nil, `{"break_glass":%q,"used":%d}`, g.ID, g.Used)
+		return e
+	}
 }
 
 // breakGlass: one begins, ends and is reviewed, each once and on the record.
@@ -56,7 +81,7 @@ func breakGlass(t *journalTest) {
 	t.want("end none", t.endGlass("brk_none", g.EndedAt), broker.ErrDone)
 	g.ReviewedAt, g.ReviewedBy, g.Note = Epoch.Add(time.Hour), "aud", "fine \U0001f30a"
 	review := func() error {
-		_, err := t.Desk.ReviewBreakGlass(t.Context(), g.ID, "aud", g.Note, g.ReviewedAt, Entry(audit.BreakGlassReviewed, ""))
+		_, err := t.Desk.ReviewBreakGlass(t.Context(), g.ID, "aud", g.Note, g.ReviewedAt, glassEntry(audit.BreakGlassReviewed))
 		return err
 	}
 	t.want("review", review(), nil)
@@ -73,7 +98,7 @@ func breakGlass(t *journalTest) {
 // so many in a time.
 func breakGlassRefuses(t *journalTest) {
 	for name, spoil := range map[string]func(*broker.BreakGlass){
-		"no id": func(g *broker.BreakGlass) { g.ID = "" }, "nobody": func(g *broker.BreakGlass) { g.Person = "" }, "no time": func(g *broker.BreakGlass) { g.BegunAt = time.Time{} },
+		"no id": func(g *broker.BreakGlass) { g.ID = "" }, "no session": func(g *broker.BreakGlass) { g.Session = "" }, "nobody": func(g *broker.BreakGlass) { g.Person = "" }, "no time": func(g *broker.BreakGlass) { g.BegunAt = time.Time{} },
 		"no end": func(g *broker.BreakGlass) { g.EndsAt = g.BegunAt }, "no UTF-8": func(g *broker.BreakGlass) { g.Reason = "\xff" }, "NUL": func(g *broker.BreakGlass) { g.ACR = "\x00" },
 	} {
 		g := Glass("eve")
@@ -112,167 +137,41 @@ func breakGlassRefuses(t *journalTest) {
 	}
 }
 
-// breakGlassRace: of many that begin, end or review at two replicas, one wins.
-func breakGlassRace(t *journalTest) {
-	other := t.another()
-	desks := []broker.Desk{t.Desk, other.Desk}
+// breakGlassOtherName: somebody who signs in by another name is not somebody else.
+func breakGlassOtherName(t *journalTest) {
+	first := t.begun("gil")
+	other := Glass("sso:1")
+	other.Also = []string{"GIL@example.org"}
+	t.want("while one is open", t.begin(other), broker.ErrExists)
+	t.want("end", t.endGlass(first.ID, first.EndsAt), nil)
+	capped := func(g broker.BreakGlass) error {
+		return t.Desk.BeginBreakGlass(context.WithoutCancel(t.Context()), g, g.BegunAt.Add(-time.Hour), 1, Entry(audit.BreakGlassBegun, ""))
+	}
+	t.want("a second in that time", capped(other), broker.ErrCap)
+	uma := Glass("uma")
+	t.signedIn(uma)
+	t.want("somebody else", capped(uma), nil)
+}
+
+// breakGlassSession: one begins in a session of its person that has not ended.
+func breakGlassSession(t *journalTest) {
 	ctx := context.WithoutCancel(t.Context())
-	one := func(what string, do func(i int) error) {
-		t.Helper()
-		var wg sync.WaitGroup
-		won := make(chan int, 8)
-		for i := range 8 {
-			wg.Go(func() {
-				if do(i) == nil {
-					won <- i
-				}
-			})
-		}
-		wg.Wait()
-		if len(won) != 1 {
-			t.Fatalf("%s: %d won", what, len(won))
-		}
+	g, theirs := Glass("gil"), Glass("uma")
+	t.signedIn(g)
+	t.signedIn(theirs)
+	try := func(change func(*broker.BreakGlass)) error {
+		x := g
+		change(&x)
+		return t.Desk.BeginBreakGlass(ctx, x, Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
 	}
-	one("begin", func(i int) error {
-		return desks[i%2].BeginBreakGlass(ctx, Glass("gil"), Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
-	})
-	gs, err := t.Desk.BreakGlasses(ctx, broker.BreakGlassFilter{Person: "gil"})
-	if err != nil || len(gs) != 1 {
-		t.Fatal(len(gs), err)
+	t.want("no such session", try(func(g *broker.BreakGlass) { g.Session = "none" }), broker.ErrNotFound)
+	t.want("somebody else's", try(func(g *broker.BreakGlass) { g.Session = theirs.Session }), broker.ErrNotFound)
+	t.want("over by time", try(func(g *broker.BreakGlass) { g.BegunAt, g.EndsAt = Epoch.Add(48*time.Hour), Epoch.Add(49*time.Hour) }), broker.ErrNotFound)
+	if n, err := t.Sessions.EndSessions(ctx, "gil", g.Session); n != 1 || err != nil {
+		t.Fatal(n, err)
 	}
-	one("end", func(i int) error {
-		_, err := desks[i%2].EndBreakGlass(ctx, gs[0].ID, fmt.Sprint(i), Epoch.Add(time.Minute), Entry(audit.BreakGlassEnded, ""))
-		return err
-	})
-	one("review", func(i int) error {
-		_, err := desks[i%2].ReviewBreakGlass(ctx, gs[0].ID, fmt.Sprint(i), "x", Epoch.Add(time.Hour), Entry(audit.BreakGlassReviewed, ""))
-		return err
-	})
-	if n := t.written("breakglass."); n != 3 {
+	t.want("signed out", try(func(*broker.BreakGlass) {}), broker.ErrNotFound)
+	if n := t.written(audit.BreakGlassBegun); n != 0 {
 		t.Errorf("%d entries", n)
-	}
-}
-
-// breakGlassPages: filters and pages, the newest first.
-func breakGlassPages(t *journalTest) {
-	var ids []string
-	for i := range 5 {
-		g := t.begun(fmt.Sprint("p", i))
-		ids = append([]string{g.ID}, ids...)
-		if i%2 == 0 {
-			t.want("end", t.endGlass(g.ID, Epoch.Add(time.Minute)), nil)
-		}
-		if i == 0 {
-			_, err := t.Desk.ReviewBreakGlass(t.Context(), g.ID, "aud", "x", Epoch.Add(time.Hour), Entry(audit.BreakGlassReviewed, ""))
-			t.want("review", err, nil)
-		}
-	}
-	for name, c := range map[string]struct {
-		f    broker.BreakGlassFilter
-		want []string
-	}{
-		"all": {broker.BreakGlassFilter{}, ids}, "two": {broker.BreakGlassFilter{Limit: 2}, ids[:2]}, "after": {broker.BreakGlassFilter{After: ids[1], Limit: 2}, ids[2:4]},
-		"not ended": {broker.BreakGlassFilter{Unended: true}, []string{ids[1], ids[3]}}, "not reviewed": {broker.BreakGlassFilter{Unreviewed: true}, ids[:4]}, "of one": {broker.BreakGlassFilter{Person: "p2"}, ids[2:3]},
-		"none": {broker.BreakGlassFilter{ID: "brk_none"}, nil},
-	} {
-		got, err := t.Desk.BreakGlasses(t.Context(), c.f)
-		var have []string
-		for _, g := range got {
-			have = append(have, g.ID)
-		}
-		if err != nil || fmt.Sprint(have) != fmt.Sprint(c.want) {
-			t.Errorf("%s: got %v, want %v, %v", name, have, c.want, err)
-		}
-	}
-	for _, n := range []int{-1, 1001} {
-		if _, err := t.Desk.BreakGlasses(t.Context(), broker.BreakGlassFilter{Limit: n}); err == nil {
-			t.Errorf("a page of %d", n)
-		}
-	}
-}
-
-// alone is a yes under a period.
-func alone(r broker.Request, g broker.BreakGlass, by string) broker.Vote {
-	v := yes(r, by)
-	v.BreakGlass, v.Groups = g.ID, nil
-	return v
-}
-
-// voteAlone: one yes under a period that is open counts for all, takes the place of the
-// same person's earlier one, and is counted with it; nothing else does.
-func voteAlone(t *journalTest) {
-	g := t.begun("gil")
-	r := t.asked(needs(3))
-	_, err := t.vote(yes(r, "ann"))
-	t.want("one of three", err, nil)
-	_, err = t.vote(yes(r, "gil"))
-	t.want("two of three", err, nil)
-	_, err = t.vote(alone(r, g, "ann"))
-	t.want("by somebody else", err, broker.ErrNotFound)
-	for name, spoil := range map[string]func(*broker.Vote){
-		"another period": func(v *broker.Vote) { v.BreakGlass = "brk_none" }, "before it": func(v *broker.Vote) { v.At = g.BegunAt.Add(-time.Millisecond) }, "after it": func(v *broker.Vote) { v.At = g.EndsAt },
-	} {
-		v := alone(r, g, "gil")
-		spoil(&v)
-		if _, err := t.vote(v, about(r)...); err == nil {
-			t.Errorf("%s: taken", name)
-		}
-	}
-	over := t.begun("ann")
-	_, err = t.Desk.ReviewBreakGlass(t.Context(), over.ID, "aud", "x", over.BegunAt, Entry(audit.BreakGlassReviewed, ""))
-	t.want("a review, though nobody has ended it", err, nil)
-	_, err = t.vote(alone(r, over, "ann"))
-	t.want("after its review", err, broker.ErrNotFound)
-	if got := t.request(r.ID); got.State != broker.RequestPending || len(got.Votes) != 2 || t.glass(g.ID).Used != 0 {
-		t.Fatalf("%+v", got)
-	}
-	out, err := t.vote(alone(r, g, "gil"), about(r)...)
-	t.want("alone", err, nil)
-	if out.State != broker.RequestApproved || len(out.Votes) != 2 || out.Votes[1].BreakGlass != g.ID {
-		t.Errorf("%+v", out)
-	}
-	t.same("stored", t.request(r.ID), out)
-	found, err := t.Desk.Requests(t.Context(), broker.RequestFilter{BreakGlass: g.ID})
-	if err != nil || len(found) != 1 || found[0].ID != r.ID || t.glass(g.ID).Used != 1 {
-		t.Errorf("%d found, %v, %d used", len(found), err, t.glass(g.ID).Used)
-	}
-	// At most so many, whoever asks at the same time.
-	other := t.another()
-	var wg sync.WaitGroup
-	won := make(chan bool, 6)
-	for i := range 6 {
-		next := t.asked(needs(2))
-		wg.Go(func() {
-			if _, err := []broker.Desk{t.Desk, other.Desk}[i%2].Vote(context.WithoutCancel(t.Context()), alone(next, g, "gil"), until); err == nil {
-				won <- true
-			}
-		})
-	}
-	wg.Wait()
-	if len(won) != 1 || t.glass(g.ID).Used != 2 {
-		t.Errorf("%d more were taken, %d are counted", len(won), t.glass(g.ID).Used)
-	}
-}
-
-// voteAloneAgainstEnd: a yes and the end of its period at the same time: either it counts
-// and is counted, or it does not.
-func voteAloneAgainstEnd(t *journalTest) {
-	other := t.another()
-	for i := range 6 {
-		g := t.begun(fmt.Sprint("p", i))
-		r := t.asked(needs(2))
-		var wg sync.WaitGroup
-		var voted, ended error
-		wg.Go(func() {
-			_, voted = t.Desk.Vote(context.WithoutCancel(t.Context()), alone(r, g, g.Person), until)
-		})
-		wg.Go(func() {
-			_, ended = other.Desk.EndBreakGlass(context.WithoutCancel(t.Context()), g.ID, "ola", Epoch.Add(2*time.Minute), Entry(audit.BreakGlassEnded, ""))
-		})
-		wg.Wait()
-		used, state := t.glass(g.ID).Used, t.request(r.ID).State
-		if ended != nil || (voted == nil) != (used == 1) || (voted == nil) != (state == broker.RequestApproved) {
-			t.Errorf("voted %v, ended %v, %d used, %s", voted, ended, used, state)
-		}
 	}
 }

@@ -23,7 +23,8 @@
 //	desk.go              RunDesk: creating requests
 //	desk_settle.go       settling them
 //	desk_vote.go         votes; desk_together.go  those that count together; desk_races.go  at the same time
-//	desk_breakglass.go   periods in which somebody approves alone, and votes under them
+//	desk_breakglass.go   periods in which somebody approves alone: how they begin and end
+//	desk_breakglass_pages.go, desk_breakglass_races.go, desk_breakglass_votes.go  lists and sight, races, votes under them
 //	desk_read.go         filters of requests; desk_queue.go  those that wait, what was seen
 //	policies.go          RunPolicies: drafts of policy sets; policies_release.go  what is published of them
 //	ledger.go            RunLedger, and what its parts share

@@ -10,6 +10,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/people"
 )
 
 // Stores is one process run on a database.
@@ -17,6 +18,7 @@ type Stores struct {
 	Journal  broker.Journal
 	Desk     broker.Desk
 	Policies broker.PolicyDesk
+	Sessions people.Store // of the same database: a period of break-glass begins in one
 	Close    func() error
 }
 

@@ -36,7 +36,7 @@ func (c *cli) demoConsole(ctx context.Context, listen string) error {
 	if err != nil {
 		return err
 	}
-	err = history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker})
+	err = history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.journal})
 	if err == nil {
 		err = historyDraft(ctx, e)
 	}

@@ -16,6 +16,6 @@ func (a *API) breakGlasses(c echo.Context, who broker.Principal, _ web.None) (pa
 	if err := q.done(); err != nil {
 		return page[broker.BreakGlass]{}, err
 	}
-	list, err := a.b.BreakGlassList(c.Request().Context(), who, f)
+	list, err := a.b.BreakGlassRecord(c.Request().Context(), who, f)
 	return paged(list, f.Limit, func(g broker.BreakGlass) string { return g.ID }), err
 }

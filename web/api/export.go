@@ -21,7 +21,7 @@ import (
 // was taken out is on the record, as it is of the console's.
 func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter, kept bool) error {
 	ctx := c.Request().Context()
-	entries, err := a.b.Entries(ctx, who, f)
+	entries, err := a.b.WholeEntries(ctx, who, f)
 	if err != nil {
 		return err
 	}
@@ -56,11 +56,7 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 		w.line(e)
 		taken.Rows++
 		if kept && (e.Kind == audit.RequestVoted || e.Kind == audit.BreakGlassBegun) {
-			answer := audit.Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor}
-			if e.Kind == audit.BreakGlassBegun {
-				answer.Data = e.Data // which one it is; they are few
-			}
-			answers = append(answers, answer)
+			answers = append(answers, audit.Brief(e))
 		}
 	}
 	if err == nil {
@@ -72,7 +68,7 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 	if ferr := w.finish(); err == nil {
 		err = ferr
 	}
-	taken.Whole = err == nil
+	taken.Ended(err)
 	if rerr := a.b.Exported(ctx, who, taken); err == nil {
 		err = rerr // what is not on the record is not handed out whole
 	}

@@ -144,7 +144,7 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 				return err
 			}
 		}
-		page, err := s.b.EntryList(ctx, v.Principal, q)
+		page, err := s.b.WholeEntryList(ctx, v.Principal, q)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 				break
 			}
 			q.Place = page.Stop
-			if page, err = s.b.EntryList(ctx, v.Principal, q); err != nil {
+			if page, err = s.b.WholeEntryList(ctx, v.Principal, q); err != nil {
 				return x.close(err)
 			}
 		}

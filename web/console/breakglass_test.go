@@ -351,6 +351,20 @@ func TestBreakGlassAnew(t *testing.T) {
 	if weak := prove(attesttest.Claims{"acr": "pwd"}); weak.StatusCode == http.StatusSeeOther {
 		send(plan).is(t, http.StatusForbidden)
 	}
+	// What was proved for something else, however freshly, is no proof of this.
+	asked, err := h.Broker.ReadBreakGlassPlan(broker.Principal{ID: "sso:ann", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}}, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/signin/oidc?again=1", "/signin/oidc?again=1&for=brk_" + strings.Repeat("0", 32), "/signin/oidc?for=" + asked.ID} {
+		h.Clock.Add(time.Second)
+		o.at.Set(h.Clock.Now())
+		o.signInBy(t, b, path, attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
+		if page := b.get("/break-glass/plan"); strings.Contains(page.body, "Break the glass</button>") {
+			t.Errorf("%s: the form is there", path)
+		}
+		send(plan).is(t, http.StatusForbidden, "for something else")
+	}
 	a := prove(attesttest.Claims{"acr": "phr"})
 	a.is(t, http.StatusSeeOther)
 	if to := a.Header.Get("Location"); to != "/break-glass/plan" {
@@ -372,6 +386,9 @@ func TestBreakGlassAnew(t *testing.T) {
 	h.Clock.Add(time.Second)
 	o.at.Set(h.Clock.Now())
 	o.signIn(t, b, attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
+	send(plan).is(t, http.StatusForbidden, "for something else")
+	b.cookies["__Host-ebb-glass"] = plan
+	prove(attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
 	send(plan).is(t, http.StatusConflict) // one plan, one period
 	if h.began() != 1 {
 		t.Error("begun again")

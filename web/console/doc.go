@@ -29,7 +29,7 @@
 //	policy.go   policies in force and what was published; policy_ask.go  what would happen
 //	draft.go    a draft of policies: edited by its author, file by file (draft_file.go), published by somebody else;
 //	            replay.go  what it would have decided
-//	breakglass.go  who approves alone in an emergency: the banner, the list, how one begins,
+//	breakglass.go, breakglass_plan.go, breakglass_one.go  who approves alone in an emergency: the banner, the list, how one begins,
 //	            what came of it, its review
 //	insights.go what a window says of people and credentials; chart/ how that is drawn
 //	passkeys.go passkeys: made and removed in the settings, asked for by the decide forms

@@ -185,7 +185,7 @@ func (s *Console) publishDraft(c echo.Context, v *visit) error {
 
 // againForDraft leads to the identity provider, and from there back to the draft.
 func (s *Console) againForDraft(c echo.Context, v *visit) error {
-	return s.proveAgain(c, v, "/policy/drafts/"+url.PathEscape(c.Param("id")))
+	return s.proveAgain(c, v, "/policy/drafts/"+url.PathEscape(c.Param("id")), "")
 }
 
 // patchDraft is the draft as a patch against the files in force, for where those are kept.

@@ -89,7 +89,7 @@ func (x *export) close(err error) error {
 	if err == nil {
 		err = x.w.Flush()
 	}
-	x.Whole = err == nil
+	x.Ended(err)
 	if rerr := x.s.b.Exported(x.c.Request().Context(), x.v.Principal, x.Export); err == nil {
 		err = rerr // what is not on the record is not handed out whole
 	}

@@ -120,7 +120,13 @@ func (o *badOP) back(b *browser, change url.Values) answer {
 // signIn is one sign-in with a token of these claims.
 func (o *badOP) signIn(t *testing.T, b *browser, change attesttest.Claims) answer {
 	t.Helper()
-	o.out(t, b, "/signin/oidc")
+	return o.signInBy(t, b, "/signin/oidc", change)
+}
+
+// signInBy signs in by a link to this path.
+func (o *badOP) signInBy(t *testing.T, b *browser, path string, change attesttest.Claims) answer {
+	t.Helper()
+	o.out(t, b, path)
 	o.token = func() string { return o.issuer.Token(o.claims(change)) }
 	return o.back(b, nil)
 }

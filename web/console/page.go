@@ -25,7 +25,7 @@ type view struct {
 	Now     time.Time
 	Who     *visit // nil = nobody
 	Entries []entry
-	Banner  []glassRow // break-glass that is open, or that nobody has reviewed
+	Banner  banner // break-glass that is open, or that nobody has reviewed
 	Page    any
 	s       *Console
 }

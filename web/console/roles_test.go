@@ -181,7 +181,7 @@ func (b *browser) glass(path string) string {
 	if err := h.Broker.LeaveBreakGlass(h.t.Context(), ann); err != nil {
 		h.t.Fatal(err)
 	}
-	_, token, err := h.Broker.PlanBreakGlass(ann, "INC-7", "nobody else is awake")
+	plan, token, err := h.Broker.PlanBreakGlass(ann, "INC-7", "nobody else is awake")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -190,7 +190,13 @@ func (b *browser) glass(path string) string {
 		return ""
 	}
 	h.Clock.Add(time.Second)
-	g, err := h.Broker.BeginBreakGlass(h.t.Context(), ann, token, broker.BreakGlassProof{AuthAt: h.Clock.Now(), SessionEnds: h.Clock.Now().Add(time.Hour)})
+	now := h.Clock.Now()
+	h.as(brokertest.Approver)
+	sessions, err := h.Store.Sessions(h.t.Context(), ann.ID)
+	if err != nil || len(sessions) == 0 {
+		h.t.Fatal(len(sessions), err)
+	}
+	g, err := h.Broker.BeginBreakGlass(h.t.Context(), ann, token, broker.BreakGlassProof{AuthAt: now, For: plan.ID, Session: sessions[0].ID, SessionBegan: now, SessionEnds: now.Add(time.Hour)})
 	if err != nil {
 		h.t.Fatal(err)
 	}

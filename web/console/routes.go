@@ -58,15 +58,6 @@ func (s *Console) routes() []route {
 		s.form("/policy/drafts/:id/publish", false, s.publishDraft),
 		s.page("/policy/drafts/:id/challenge", s.challengeForDraft),
 		s.page("/policy/drafts/:id/again", s.againForDraft),
-		s.page(glassPath, s.glasses),
-		s.form(glassPath, false, s.beginGlass),
-		s.page(glassPath+"/plan", s.plan),
-		s.form(glassPath+"/plan", false, s.planGlass),
-		s.page(glassPath+"/challenge", s.challengeGlass),
-		s.page(glassPath+"/again", s.againForGlass),
-		s.page(glassPath+"/:id", s.glass),
-		s.form(glassPath+"/:id/end", true, s.endGlass),
-		s.form(glassPath+"/:id/review", false, s.reviewGlass),
 		s.page("/settings", s.settings),
 		s.page("/settings/again", s.again),
 		s.form("/settings/look", true, s.look),
@@ -78,6 +69,7 @@ func (s *Console) routes() []route {
 		s.page("/requests/:id/challenge", s.challenge),
 		s.form("/settings/sessions", true, s.endSessions),
 	}
+	routes = append(routes, s.glassRoutes()...)
 	for _, m := range s.cfg.Methods {
 		base := "/signin/" + m.Name()
 		routes = append(routes,

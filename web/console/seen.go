@@ -3,6 +3,8 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,15 +21,25 @@ type seenPage struct {
 	Proof string // whether a passkey signed it: checked now, by what the record says
 	Holds bool   // it did
 	Same  bool   // this version of the console draws pages as that one did
+	// Earlier is the path of the answer that this one took the place of; "" = there was none.
+	Earlier string
 }
 
 // seen draws what somebody was shown who decided a request, as it was then.
 func (s *Console) seen(c echo.Context, v *visit) error {
-	_, vote, err := s.b.Seen(c.Request().Context(), v.Principal, c.Param("id"), c.Param("voter"))
+	r, vote, err := s.b.Seen(c.Request().Context(), v.Principal, c.Param("id"), c.Param("voter"))
 	if err != nil {
 		return err
 	}
-	page := seenPage{Vote: vote, Hash: broker.SeenHash(vote.Seen), Said: "denied: " + string(vote.Code)}
+	earlier := ""
+	if i := slices.IndexFunc(r.Replaced, vote.SamePerson); i >= 0 {
+		if c.QueryParam("answer") == "earlier" {
+			vote = r.Replaced[i]
+		} else {
+			earlier = "/requests/" + r.ID + "/seen/" + url.PathEscape(vote.By) + "?answer=earlier"
+		}
+	}
+	page := seenPage{Earlier: earlier, Vote: vote, Hash: broker.SeenHash(vote.Seen), Said: "denied: " + string(vote.Code)}
 	if vote.Approve {
 		page.Said = "approved " + vote.Scopes.String() + " for " + span(vote.TTL.Duration())
 		if vote.BreakGlass != "" {

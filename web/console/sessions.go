@@ -61,6 +61,9 @@ func (s *Console) endSessions(c echo.Context, v *visit) error {
 	if err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer: the sessions go on. Try again.", err)
 	}
+	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // one that began in between: in those none does any more
+		return err
+	}
 	if n > 0 {
 		s.b.SignedOut(ctx, v.Principal, n)
 	}

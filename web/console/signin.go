@@ -113,7 +113,7 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 		name = p.ID
 	}
 	session := people.Session{
-		ID: readHash, Act: actHash, Person: p.ID, Name: name, Groups: p.Groups, Also: p.Also, Method: h.m.Name(), ACR: p.ACR, Agent: agent(c.Request().UserAgent()),
+		ID: readHash, Act: actHash, Person: p.ID, Name: name, Groups: p.Groups, Also: p.Also, Method: h.m.Name(), Purpose: p.Purpose, ACR: p.ACR, Agent: agent(c.Request().UserAgent()),
 		AuthAt: p.AuthAt, GroupsAt: groupsAt, CreatedAt: now, SeenAt: now, ExpiresAt: until,
 	}
 	for _, r := range p.Roles {
@@ -167,6 +167,9 @@ func (s *Console) signOut(c echo.Context, v *visit) error {
 	n, err := s.cfg.Sessions.EndSessions(ctx, v.ID, v.session.ID)
 	if err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer: the session goes on. Try again.", err)
+	}
+	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // one that began in between: in this session none does any more
+		return err
 	}
 	s.b.SignedOut(ctx, v.Principal, n)
 	setCookie(c, cookieRead, "", http.SameSiteLaxMode, 0)

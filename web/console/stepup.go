@@ -79,14 +79,20 @@ func (s *Console) again(c echo.Context, v *visit) error {
 	if id := c.Param("id"); id != "" {
 		to = "/requests/" + url.PathEscape(id)
 	}
-	return s.proveAgain(c, v, to)
+	return s.proveAgain(c, v, to, "")
 }
 
-func (s *Console) proveAgain(c echo.Context, v *visit, back string) error {
+// proveAgain leads to a proof that is made now, and back. purpose: what it is for alone, by
+// its id; "" = whatever takes a sign-in of a short time ago.
+func (s *Console) proveAgain(c echo.Context, v *visit, back, purpose string) error {
 	p := s.prover(v)
 	if p == nil {
 		return broker.E(broker.NotFound, "There is no provider to prove it to: sign in again.", nil)
 	}
 	setCookie(c, cookieTo, back, http.SameSiteLaxMode, 10*time.Minute)
-	return s.redirect(c, "/signin/"+p.Name()+"?again=1")
+	to := "/signin/" + p.Name() + "?again=1"
+	if purpose != "" {
+		to += "&for=" + url.QueryEscape(purpose)
+	}
+	return s.redirect(c, to)
 }

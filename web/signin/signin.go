@@ -14,6 +14,7 @@ type Person struct {
 	Name     string    // what the person is called; "" = the principal's id
 	Mail     string    // address that whoever proved it has verified; "" = none
 	ACR      string    // how strongly it was proved, in the words of who proved it; "" = not said
+	Purpose  string    // what it was proved anew for, as ?for= said; "" = nothing but to sign in
 	AuthAt   time.Time // when it was proved; zero = not said: too long ago for anything that asks when
 	GroupsAt time.Time // when the groups were true; zero = now
 	Until    time.Time // the session ends no later; zero = when the console says
@@ -34,7 +35,8 @@ type Method interface {
 }
 
 // Prover is a Method that can have somebody prove it again: GET /signin/<name>?again=1
-// leads to a proof that is made now, as strong as a decision needs.
+// leads to a proof that is made now, as strong as a decision needs; &for=ID to one whose
+// Person has that Purpose.
 type Prover interface {
 	Method
 	// Strong reports whether what was proved with this ACR is that strong.

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +29,12 @@ const (
 type attempt struct {
 	ID    string
 	At    time.Time
-	Again bool // for a decision: it must be proved now
+	Again bool   // for a decision: it must be proved now
+	For   string // with Again: for just this, by its id
 }
+
+// purposeForm is that of the ids of ebb: nothing else is carried to the provider and back.
+var purposeForm = regexp.MustCompile(`\A[a-z]{3}_[0-9a-f]{32}\z`)
 
 // Begin implements signin.Method. It is a GET, and so may lead to another origin:
 // form-action would keep a form from it.
@@ -39,6 +44,9 @@ func (o *OIDC) Begin(c echo.Context, _ signin.Host) error {
 		return err
 	}
 	a := attempt{ID: rand.Text() + rand.Text(), At: o.cfg.Now(), Again: c.QueryParam("again") == "1"}
+	if a.Again && purposeForm.MatchString(c.QueryParam("for")) {
+		a.For = c.QueryParam("for")
+	}
 	c.SetCookie(&http.Cookie{Name: cookieName, Value: o.seal(a), Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(lifetime / time.Second)})
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(o.derive("verifier", a.ID)), oidc.Nonce(o.derive("nonce", a.ID))}
 	age := maxAge
@@ -53,7 +61,7 @@ func (o *OIDC) Begin(c echo.Context, _ signin.Host) error {
 }
 
 func (o *OIDC) seal(a attempt) string {
-	text := strings.Join([]string{a.ID, strconv.FormatInt(a.At.Unix(), 10), strconv.FormatBool(a.Again)}, ".")
+	text := strings.Join([]string{a.ID, strconv.FormatInt(a.At.Unix(), 10), strconv.FormatBool(a.Again), a.For}, ".")
 	return text + "." + o.derive("cookie", text)
 }
 
@@ -65,11 +73,11 @@ func (o *OIDC) attempt(c echo.Context) (attempt, error) {
 		return attempt{}, no
 	}
 	part := strings.Split(found[0].Value, ".")
-	if len(part) != 4 || !hmac.Equal([]byte(part[3]), []byte(o.derive("cookie", strings.Join(part[:3], ".")))) {
+	if len(part) != 5 || !hmac.Equal([]byte(part[4]), []byte(o.derive("cookie", strings.Join(part[:4], ".")))) {
 		return attempt{}, no
 	}
 	at, err := strconv.ParseInt(part[1], 10, 64)
-	a := attempt{ID: part[0], At: time.Unix(at, 0), Again: part[2] == "true"}
+	a := attempt{ID: part[0], At: time.Unix(at, 0), Again: part[2] == "true", For: part[3]}
 	if age := o.cfg.Now().Sub(a.At); err != nil || age < -time.Minute || age > lifetime {
 		return attempt{}, no
 	}

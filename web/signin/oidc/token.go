@@ -76,7 +76,7 @@ func (o *OIDC) judge(ctx context.Context, s *source, t *oauth2.Token, a attempt)
 	if err != nil {
 		return none, err
 	}
-	p.ACR, p.GroupsAt = std.ACR, id.IssuedAt
+	p.ACR, p.GroupsAt, p.Purpose = std.ACR, id.IssuedAt, a.For
 	if std.AuthTime != nil {
 		p.AuthAt = time.Unix(*std.AuthTime, 0)
 	}

@@ -1,9 +1,11 @@
 package history
 
 import (
+	"crypto/rand"
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/people"
 )
 
 // emergency: two people of finance must agree and one sleeps. Tom breaks the glass, for one
@@ -20,12 +22,17 @@ func (s *stage) emergency() error {
 	}
 	s.later(6 * time.Minute)
 	tom, _ := s.Broker.Principal(Tom)
-	_, token, err := s.Broker.PlanBreakGlass(tom, "INC-2041", "Sam is asleep, and the next charge is at midnight: it cannot wait for a second person.")
+	plan, token, err := s.Broker.PlanBreakGlass(tom, "INC-2041", "Sam is asleep, and the next charge is at midnight: it cannot wait for a second person.")
 	if err != nil {
 		return err
 	}
 	s.later(25 * time.Second) // in which he proves who he is
-	g, err := s.Broker.BeginBreakGlass(s.ctx, tom, token, broker.BreakGlassProof{AuthAt: s.Clock.Now(), SessionEnds: s.Clock.Now().Add(8 * time.Hour)})
+	now := s.Clock.Now()
+	session := people.Session{ID: rand.Text(), Act: rand.Text(), Person: tom.ID, Name: tom.ID, Purpose: plan.ID, AuthAt: now, GroupsAt: now, CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(8 * time.Hour)}
+	if err := s.Sessions.AddSession(s.ctx, session); err != nil {
+		return err
+	}
+	g, err := s.Broker.BeginBreakGlass(s.ctx, tom, token, broker.BreakGlassProof{AuthAt: now, For: plan.ID, Session: session.ID, SessionBegan: now, SessionEnds: session.ExpiresAt})
 	if err != nil {
 		return err
 	}
@@ -38,6 +45,9 @@ func (s *stage) emergency() error {
 	}
 	s.later(4 * time.Minute)
 	if _, err := s.Broker.EndBreakGlass(s.ctx, tom, g.ID); err != nil {
+		return err
+	}
+	if _, err := s.Sessions.EndSessions(s.ctx, tom.ID, session.ID); err != nil {
 		return err
 	}
 	if err := a.complete(); err != nil {

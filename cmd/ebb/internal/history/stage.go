@@ -9,6 +9,7 @@ import (
 
 	"ebb/attest/jose"
 	"ebb/broker"
+	"ebb/broker/people"
 	"ebb/scopes"
 	"ebb/web/client"
 )
@@ -21,6 +22,7 @@ type Config struct {
 	Helpdesk *Helpdesk
 	HTTP     *http.Client
 	Broker   *broker.Broker // of the ebb, for what people do in the console alone
+	Sessions people.Store   // in which they do it
 }
 
 // stage is what the acts share.

@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+// breakGlassRace: of many that begin, end or review at two replicas, one wins.
+func breakGlassRace(t *journalTest) {
+	other := t.another()
+	desks := []broker.Desk{t.Desk, other.Desk}
+	ctx := context.WithoutCancel(t.Context())
+	one := func(what string, do func(i int) error) {
+		t.Helper()
+		var wg sync.WaitGroup
+		won := make(chan int, 8)
+		for i := range 8 {
+			wg.Go(func() {
+				if do(i) == nil {
+					won <- i
+				}
+			})
+		}
+		wg.Wait()
+		if len(won) != 1 {
+			t.Fatalf("%s: %d won", what, len(won))
+		}
+	}
+	t.signedIn(Glass("gil"))
+	one("begin", func(i int) error {
+		return desks[i%2].BeginBreakGlass(ctx, Glass("gil"), Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
+	})
+	gs, err := t.Desk.BreakGlasses(ctx, broker.BreakGlassFilter{Person: "gil"})
+	if err != nil || len(gs) != 1 {
+		t.Fatal(len(gs), err)
+	}
+	one("end", func(i int) error {
+		_, err := desks[i%2].EndBreakGlass(ctx, gs[0].ID, fmt.Sprint(i), Epoch.Add(time.Minute), glassEntry(audit.BreakGlassEnded))
+		return err
+	})
+	one("review", func(i int) error {
+		_, err := desks[i%2].ReviewBreakGlass(ctx, gs[0].ID, fmt.Sprint(i), "x", Epoch.Add(time.Hour), glassEntry(audit.BreakGlassReviewed))
+		return err
+	})
+	if n := t.written("breakglass."); n != 3 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// breakGlassAgainstSignOut: of what begins while its session ends nothing stays open once
+// whoever ended that has looked.
+func breakGlassAgainstSignOut(t *journalTest) {
+	other := t.another()
+	ctx := context.WithoutCancel(t.Context())
+	for i := range 6 {
+		g := Glass(fmt.Sprint("p", i))
+		t.signedIn(g)
+		var wg sync.WaitGroup
+		var won atomic.Int32
+		for range 4 {
+			x := g
+			x.ID = ID("brk_")
+			wg.Go(func() {
+				if t.Desk.BeginBreakGlass(ctx, x, Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, "")) == nil {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Go(func() {
+			if _, err := other.Sessions.EndSessions(ctx, g.Person, g.Session); err != nil {
+				t.Error(err)
+			}
+			open, err := other.Desk.BreakGlasses(ctx, broker.BreakGlassFilter{Person: g.Person, Unended: true})
+			for _, o := range open {
+				_, err = other.Desk.EndBreakGlass(ctx, o.ID, "ola", Epoch.Add(time.Minute), glassEntry(audit.BreakGlassEnded))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+		open, err := t.Desk.BreakGlasses(ctx, broker.BreakGlassFilter{Person: g.Person, Unended: true})
+		if err != nil || len(open) != 0 || won.Load() > 1 {
+			t.Errorf("%d began, %d are open, %v", won.Load(), len(open), err)
+		}
+	}
+}
+
+// voteAloneAgainstEnd: a yes and the end of its period at the same time: either it counts
+// and is counted, or it does not.
+func voteAloneAgainstEnd(t *journalTest) {
+	other := t.another()
+	for i := range 6 {
+		g := t.begun(fmt.Sprint("p", i))
+		r := t.asked(needs(2))
+		var wg sync.WaitGroup
+		var voted, ended error
+		wg.Go(func() {
+			_, voted = t.Desk.Vote(context.WithoutCancel(t.Context()), yesUnder(r, g, g.Person), until)
+		})
+		wg.Go(func() {
+			_, ended = other.Desk.EndBreakGlass(context.WithoutCancel(t.Context()), g.ID, "ola", Epoch.Add(2*time.Minute), glassEntry(audit.BreakGlassEnded))
+		})
+		wg.Wait()
+		used, state := t.glass(g.ID).Used, t.request(r.ID).State
+		if said := t.saidUsed(g.ID); said != used {
+			t.Errorf("the record says that it was used %d times, and it was %d times", said, used)
+		}
+		if ended != nil || (voted == nil) != (used == 1) || (voted == nil) != (state == broker.RequestApproved) {
+			t.Errorf("voted %v, ended %v, %d used, %s", voted, ended, used, state)
+		}
+	}
+}
+
+// saidUsed is how often a period was used, as the entry of its end says.
+func (t *journalTest) saidUsed(id string) int {
+	t.Helper()
+	for _, e := range t.entries(broker.EntryFilter{Kind: audit.BreakGlassEnded}) {
+		var data struct {
+			ID   string `json:"break_glass"`
+			Used int    `json:"used"`
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil {
+			t.Fatal(err)
+		}
+		if data.ID == id {
+			return data.Used
+		}
+	}
+	t.Fatalf("the end of %s is not on the record", id)
+	return 0
+}

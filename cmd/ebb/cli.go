@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -109,9 +108,7 @@ const (
 func (c *cli) peer() (client.Config, error) {
 	url := c.url
 	if url == "" {
-		if text, err := os.ReadFile(filepath.Join(c.dataDir(), urlFile)); err == nil {
-			url = strings.TrimSpace(string(text))
-		}
+		url, _ = runningURL(c.dataDir())
 	}
 	hc, err := c.httpClient()
 	return client.Config{Issuer: cmp.Or(url, defaultURL), Socket: c.socket, HTTP: hc}, err
@@ -151,6 +148,9 @@ func (c *cli) operator(local string) (*client.Operator, error) {
 	if path == "" {
 		path = c.keyPath(local)
 	}
+	if err := c.mine(path); err != nil {
+		return nil, err
+	}
 	f, err := keyfile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) && c.keyFile == "" {
 		return nil, usage("there is no local key "+path, "start `ebb serve` on this machine, or name your key with --key and --client-id")
@@ -171,6 +171,20 @@ func (c *cli) operator(local string) (*client.Operator, error) {
 		return nil, usage(err.Error(), "check --url and --key")
 	}
 	return o, nil
+}
+
+// mine refuses to show a local key to whoever listens where an ebb of this user may have been.
+func (c *cli) mine(path string) error {
+	if c.url != "" || c.socket != "" || c.keyFile != "" {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil // it says so who reads it
+	}
+	if _, running := runningURL(c.dataDir()); !running {
+		return &failure{exitUnavailable, "no ebb of this user is running on this machine", "start `ebb serve`, or name one with --url"}
+	}
+	return nil
 }
 
 // loadConfig reads the server's configuration.

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"ebb/cmd/ebb/internal/config"
 )
@@ -32,6 +34,10 @@ func (n *node) openData(c config.Config) error {
 		return err
 	}
 	n.closers = append(n.closers, unlock)
+	// Where the last one was listens nobody, or somebody else.
+	if err := os.Remove(filepath.Join(c.DataDir, urlFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail("the data directory cannot be written to: "+err.Error(), "check its owner and mode")
+	}
 	return nil
 }
 
@@ -72,7 +78,13 @@ func lock(path string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, fail("the data directory cannot be locked: "+err.Error(), "check its owner and mode")
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for range 20 {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // it may be somebody who asks whether it is locked
+	}
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, errors.Join(&failure{exitFailure, "another ebb uses the data directory " + filepath.Dir(path), "stop it, or give this one its own data_dir (EBB_DATA_DIR)"}, f.Close())
@@ -80,4 +92,20 @@ func lock(path string) (unlock func() error, err error) {
 		return nil, errors.Join(fail("the data directory cannot be locked: "+err.Error(), "put it on a local file system"), f.Close())
 	}
 	return f.Close, nil
+}
+
+// runningURL is the public URL of the ebb that uses a data directory. What is written there
+// counts while somebody holds the lock, which is this user: on the port of one that has ended
+// may listen anybody.
+func runningURL(dir string) (url string, running bool) {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		return "", false
+	}
+	text, err := os.ReadFile(filepath.Join(dir, urlFile))
+	return strings.TrimSpace(string(text)), err == nil
 }

@@ -3,12 +3,12 @@
 //
 //	main.go cli.go fail.go input.go one.go   the command tree, what commands share, exit codes
 //	wire.go                           the whole object graph of the server, bottom to top
-//	  data.go door.go tls.go stores.go kinds.go ssh.go local.go policies.go egress.go   its parts
+//	  wire_console.go data.go door.go tls.go stores.go kinds.go ssh.go local.go policies.go egress.go   its parts
 //	node.go                           the running server, and its end in good order
 //	serve.go log.go loglines.go logdraw.go tracing.go   ebb serve
 //	embed.go                          an ebb inside of another command
 //
-// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go, credential.go, delegate.go,
+// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go (and token_enrol.go), credential.go, delegate.go,
 // hold.go, attest.go (and attest_challenge.go), console.go, notify.go, run.go (and run_box.go, run_user.go, run_env.go, run_watch.go, run_out.go, run_embed.go, run_end.go, shim.go), requests.go (and requests_risk.go), breakglass.go, leases.go, providers.go,
 // secrets.go, audit.go (and audit_verify.go), policy.go (and policy_try.go, policy_compare.go), keys.go, config.go,
 // migrate.go, doctor.go (and doctor_local.go, doctor_remote.go, doctor_console.go), bench.go (and bench_server.go),

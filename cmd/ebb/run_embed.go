@@ -5,9 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -42,11 +39,11 @@ func (c *cli) ownEbb(ctx context.Context) (end func() error, err error) {
 
 // answers reports whether the ebb that last used the data directory is there.
 func (c *cli) answers(ctx context.Context) bool {
-	text, err := os.ReadFile(filepath.Join(c.dataDir(), urlFile))
-	if err != nil {
+	text, running := runningURL(c.dataDir())
+	if !running {
 		return false
 	}
-	u, err := url.Parse(strings.TrimSpace(string(text)))
+	u, err := url.Parse(text)
 	if err != nil {
 		return false
 	}

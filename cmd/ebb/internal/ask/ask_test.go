@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -116,5 +117,45 @@ func TestRefusals(t *testing.T) {
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %d", resp.StatusCode)
+	}
+}
+
+// TestConnections: a box has so many connections at one time, and the next is answered when
+// one of them is over. One that says nothing is over by itself.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	c, socket := serve(t, ask.Config{
+		Sandbox: sandbox(func(client.TokenRequest) (client.Credential, error) { return client.Credential{}, nil }),
+		Prove:   func(string, string, string) (string, error) { return "proof", nil },
+	})
+	var held []net.Conn
+	for range 64 {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		// Answered once and kept, so that it is certain to be counted.
+		if _, err := io.WriteString(conn, "GET /token HTTP/1.1\r\nHost: runner\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 12)); err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, conn)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.Prove(t.Context(), "GET", "https://a/x", provider.NewSecret("t"))
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a connection too many is answered: %v", err)
+	case <-time.After(200 * time.Millisecond): // never a reason to fail on a slow machine
+	}
+	_ = held[0].Close()
+	if err := <-answered; err != nil {
+		t.Error(err)
 	}
 }

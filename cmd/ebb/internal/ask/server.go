@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"ebb/web"
 	"ebb/web/client"
 )
 
@@ -28,8 +29,14 @@ type Config struct {
 	Asked func(client.TokenRequest)
 }
 
-// maxWaiting is how many questions of a box are answered at one time. Those beyond wait.
-const maxWaiting = 32
+// Bounds of one box. Those beyond wait.
+const (
+	maxConns   = 64 // connections
+	maxWaiting = 32 // questions that are answered at one time
+)
+
+// replyTime is how long a box may take to read an answer.
+const replyTime = 30 * time.Second
 
 // Serve answers a box until ctx is done or the listener fails. It closes the listener.
 func Serve(ctx context.Context, l net.Listener, c Config) error {
@@ -43,7 +50,7 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
-	err := s.Serve(l)
+	err := s.Serve(web.Capped(l, maxConns))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -81,6 +88,7 @@ func handle[Q, A any](w http.ResponseWriter, r *http.Request, slots chan struct{
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replyTime)) // every connection of the server has one
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // who asked may be gone

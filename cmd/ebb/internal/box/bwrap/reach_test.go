@@ -161,6 +161,7 @@ func TestFilter(t *testing.T) {
 		"io_uring_setup": eperm, "keyctl": eperm, "add_key": eperm, "userfaultfd": eperm, "bpf": eperm, "perf_event_open": eperm, "mount": eperm, "setns": eperm, "open_by_handle_at": eperm,
 		"kexec_load": eperm, "init_module": eperm, "tiocsti": eperm, "tiocsti-high": eperm, "tiocgwinsz": "inappropriate ioctl for device", "getpid": "<nil>",
 		"socket=vsock": family, "socket=packet": family, "socket=audit": family, "socket=alg": family, "socket=xdp": family,
+		"socket=tipc": family, "socketpair=tipc": family, "socketpair=vsock": family, "socketpair=audit": family, "socketpair=unix": "<nil>",
 		"socket=unix": "<nil>", "socket=inet": "<nil>", "socket=inet6": "<nil>", "socket=route": "<nil>",
 	}
 	var words []string

@@ -46,6 +46,9 @@ func attempt(what, where string) error {
 		return err
 	case "socket":
 		return socket(where)
+	case "socketpair":
+		_, err := unix.Socketpair(families[where][0], unix.SOCK_SEQPACKET, families[where][1])
+		return err
 	case "userns":
 		return unix.Unshare(unix.CLONE_NEWUSER)
 	case "spawn":
@@ -56,7 +59,7 @@ func attempt(what, where string) error {
 
 var families = map[string][2]int{
 	"unix": {unix.AF_UNIX, 0}, "inet": {unix.AF_INET, 0}, "inet6": {unix.AF_INET6, 0}, "route": {unix.AF_NETLINK, unix.NETLINK_ROUTE},
-	"vsock": {unix.AF_VSOCK, 0}, "packet": {unix.AF_PACKET, 0}, "audit": {unix.AF_NETLINK, unix.NETLINK_AUDIT}, "alg": {unix.AF_ALG, 0}, "xdp": {unix.AF_XDP, 0},
+	"vsock": {unix.AF_VSOCK, 0}, "packet": {unix.AF_PACKET, 0}, "audit": {unix.AF_NETLINK, unix.NETLINK_AUDIT}, "alg": {unix.AF_ALG, 0}, "xdp": {unix.AF_XDP, 0}, "tipc": {unix.AF_TIPC, 0},
 }
 
 func socket(name string) error {

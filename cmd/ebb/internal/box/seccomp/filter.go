@@ -58,6 +58,7 @@ func program(arch uint32) []bpf.Instruction {
 		p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: 1}, fails(unix.EPERM))
 	}
 	p = append(p, only(unix.SYS_SOCKET, sockets())...)
+	p = append(p, only(unix.SYS_SOCKETPAIR, sockets())...)
 	p = append(p, only(unix.SYS_IOCTL, requests())...)
 	return append(p, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
 }

@@ -11,6 +11,9 @@ type Rule struct {
 	Methods []string `json:"methods"` // "GET"
 	// Paths are exact, with * for one segment; /** at the end is everything below.
 	Paths []string `json:"paths"`
+	// EncodedSlash lets segments of a path hold %2f, as names of npm packages and projects of
+	// GitLab do. What * stands for then holds slashes to a server that decodes it.
+	EncodedSlash bool `json:"encoded_slash,omitempty"`
 }
 
 var (
@@ -36,8 +39,11 @@ func (r Rule) Check(at string, bad func(format string, a ...any)) {
 	}
 }
 
-// Covers reports whether a request is one of the rule's; path is of Path.
+// Covers reports whether a request is one of the rule's; path is of Path with Slash.
 func (r Rule) Covers(method string, path []string) bool {
+	if !r.EncodedSlash && slices.ContainsFunc(path, func(s string) bool { return strings.Contains(s, "%2f") }) {
+		return false
+	}
 	return slices.Contains(r.Methods, method) && slices.ContainsFunc(r.Paths, func(p string) bool {
 		return Matches(strings.Split(p[1:], "/"), path)
 	})

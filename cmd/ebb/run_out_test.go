@@ -70,6 +70,9 @@ func newOutBed(t *testing.T) *outBed {
 			backend.ServeHTTP(w, r)
 			return
 		}
+		if registry(w, r) {
+			return
+		}
 		_, _ = fmt.Fprintf(w, "%s by %s\n", r.URL.Path, r.Header.Get("Authorization")) // a careless server echoes
 	}))
 	t.Cleanup(up.Close)
@@ -98,6 +101,30 @@ providers:
       hosts: [%[2]q]
       inject: {basic: {user: x-access-token}}
       grants: {shop: {read: {methods: [GET, POST], paths: ["/git/**"]}}}
+  - name: npm
+    kind: static
+    resource: https://%[2]s/npm
+    config:
+      secret: key
+      hosts: [%[2]q]
+      inject: {header: Authorization, prefix: "Bearer "}
+      grants: {packages: {read: {methods: [GET], paths: ["/npm/**"], encoded_slash: true}}}
+  - name: pypi
+    kind: static
+    resource: https://%[2]s/pypi
+    config:
+      secret: key
+      hosts: [%[2]q]
+      inject: {basic: {user: __token__}}
+      grants: {packages: {read: {methods: [GET], paths: ["/pypi/**"]}}}
+  - name: kube
+    kind: static
+    resource: https://%[2]s/k8s
+    config:
+      secret: key
+      hosts: [%[2]q]
+      inject: {header: Authorization, prefix: "Bearer "}
+      grants: {cluster: {read: {methods: [GET], paths: ["/api", "/api/**", "/apis", "/apis/**", "/version"]}}}
 `, b.home, b.host))
 	return b
 }
@@ -167,7 +194,7 @@ func (b *outBed) put() {
 // run runs a script in a box and wants it to end well.
 func (b *outBed) run(script string, flags ...string) (stdout, stderr string) {
 	b.t.Helper()
-	args := append([]string{"run", "--scope", "shop:**:* code:**:*", "--credential", "KEY=shop:orders:read", "--env", "HOST=" + b.host}, flags...)
+	args := append([]string{"run", "--scope", "shop:**:* code:**:* npm:**:* pypi:**:* kube:**:*", "--credential", "KEY=shop:orders:read", "--env", "HOST=" + b.host}, flags...)
 	cmd := b.ebb(append(args, "--", "sh", "-c", script)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -98,7 +98,7 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	path, err := exact.Target(r, exact.PathForm{})
+	path, err := exact.Target(r, exact.PathForm{Slash: true})
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}

@@ -19,7 +19,7 @@ func (d *Driver) mine(r *http.Request, s scopes.Set) error {
 	if !d.hosts[host.String()] {
 		return provider.Elsewhere("its host is not one of this provider's")
 	}
-	path, err := exact.Target(r, exact.PathForm{})
+	path, err := exact.Target(r, exact.PathForm{Slash: true})
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}

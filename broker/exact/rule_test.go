@@ -1,0 +1,29 @@
+package exact_test
+
+import (
+	"testing"
+
+	"ebb/broker/exact"
+)
+
+// TestEncodedSlash: a segment that one server takes for several is nobody's whose rule does not
+// say so, and of those that do it is one.
+func TestEncodedSlash(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		path, pattern string
+		allowed, want bool
+	}{
+		{"/npm/@acme%2Ftool", "/npm/*", true, true}, {"/npm/@acme%2ftool", "/npm/**", true, true}, {"/npm/tool", "/npm/*", true, true}, {"/npm/tool", "/npm/*", false, true},
+		{"/npm/@acme%2ftool", "/npm/*", false, false}, {"/npm/@acme%2ftool", "/npm/**", false, false}, {"/npm/@acme%2ftool", "/npm/*/tool", true, false}, {"/npm%2fx", "/npm/x", true, false},
+	} {
+		path, err := exact.Path(tt.path, exact.PathForm{Slash: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := exact.Rule{Methods: []string{"GET"}, Paths: []string{tt.pattern}, EncodedSlash: tt.allowed}
+		if got := rule.Covers("GET", path); got != tt.want {
+			t.Errorf("%s of %s, allowed %t: %t", tt.path, tt.pattern, tt.allowed, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ebb/broker/audit"
+	"ebb/broker/provider"
 )
 
 // BoxState is where a box is in its life.
@@ -127,6 +128,23 @@ func (b *Broker) Injectable(ctx context.Context, c Caller) ([]Lease, error) {
 		_, known := b.cfg.Providers[l.Provider]
 		return !known || !b.byEgress(l) || !theirs(l, c) || !now.Before(l.ExpiresAt) || b.tombs.has(l.ID, now) || b.tombs.has(l.TaskID, now)
 	}), nil
+}
+
+// Bare are the leases of a caller by which requests leave that hold no placeholder, the
+// newest first. Whether one may be used now is Use's to say.
+func (b *Broker) Bare(ctx context.Context, c Caller) ([]Usable, error) {
+	ls, err := b.Injectable(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var out []Usable
+	for _, l := range ls {
+		driver := b.cfg.Providers[l.Provider].Driver
+		if injector, is := driver.(provider.Injector); is && driver.Traits().Bare {
+			out = append(out, Usable{Injector: injector, Bare: true, Target: b.targetOf(l, provider.Secret{})})
+		}
+	}
+	return out, nil
 }
 
 // maxInjectable bounds that list.

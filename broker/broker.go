@@ -211,6 +211,7 @@ func (c *Config) check() error {
 		need(p.Driver != nil && p.Resource != "", "provider "+name+" needs a driver and a resource")
 		need(p.Driver == nil || !p.Driver.Traits().ThirdParty || c.Sealer != nil, "provider "+name+" mints at a third party: a Sealer is required")
 		_, injects := p.Driver.(provider.Injector)
+		need(p.Driver == nil || !p.Driver.Traits().Bare || p.Driver.Traits().InjectOnly, "provider "+name+" says that it adds nothing to requests, and hands something out")
 		need(p.Driver == nil || !p.Driver.Traits().InjectOnly || injects, "provider "+name+" says that its credentials are only injected, and cannot inject them")
 		need(p.Parallel >= 0 && p.MaxLive >= 0, "provider "+name+": Parallel and MaxLive must not be negative")
 		need(p.Resource != c.Issuer+apiPath, "provider "+name+" must not use the broker's own resource")

@@ -34,8 +34,6 @@ func (b *Broker) deliverable(w want) error {
 	switch inject := w.provider.Driver.Traits().InjectOnly; {
 	case w.delivery == policy.DeliveryToken:
 		return nil
-	case w.delivery != policy.DeliveryEgress:
-		return E(Invalid, "delivery must be token or egress.", nil)
 	case !b.cfg.Egress && inject:
 		return E(Denied, "What this provider has is never handed out: it needs the egress proxy, which adds it to requests, and this broker runs none. Ask its operator.", nil)
 	case !b.cfg.Egress:

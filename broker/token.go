@@ -118,6 +118,9 @@ func (b *Broker) target(a asker, r TokenRequest) (want, error) {
 		}
 		return w, unavailable(err)
 	}
+	if r.Delivery != "" && r.Delivery != policy.DeliveryToken && r.Delivery != policy.DeliveryEgress {
+		return w, E(Invalid, "delivery must be token or egress.", nil)
+	}
 	w.delivery = b.delivery(w, r.Delivery)
 	if err := b.deliverable(w); err != nil {
 		return w, err

@@ -30,6 +30,7 @@ func (c Caller) Root() string {
 type Usable struct {
 	Target   provider.Target
 	Injector provider.Injector
+	Bare     bool // it adds nothing: there is no secret that could come back
 
 	task Task
 }
@@ -88,7 +89,7 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	}
 	target := b.targetOf(l, handle)
 	target.DiesAt, target.Now = earliest(l.ExpiresAt, target.DiesAt), now
-	return Usable{Injector: injector, task: live.Task, Target: target}, nil
+	return Usable{Injector: injector, Bare: p.Driver.Traits().Bare, task: live.Task, Target: target}, nil
 }
 
 // opened is the handle of a lease of which egress needs one. It is opened for each

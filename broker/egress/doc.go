@@ -17,6 +17,7 @@
 //	origin.go       what a box is told of itself
 //	request.go      one request: what leaves, and what a refusal says
 //	placeholder.go  where in a request a placeholder may stand
+//	bare.go         requests that need no credential
 //	header.go       Clean: what of a request's headers leaves
 //	send.go         the credential is added, the answer is read
 //	record.go       what of a request is on the record, and how much may be sent

@@ -67,6 +67,9 @@ func placeholderOf(r *http.Request, query url.Values) (leaseID string, err error
 	case 0:
 		return "", deny(NoPlaceholder, nil)
 	case 1:
+		if found[0] == "" { // one that names nothing is no request without one
+			return "", deny(NoCredential, nil)
+		}
 		return found[0], nil
 	}
 	return "", deny(StrayPlaceholder, nil)

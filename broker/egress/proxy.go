@@ -17,6 +17,7 @@ import (
 type Leases interface {
 	Use(ctx context.Context, c broker.Caller, leaseID string) (broker.Usable, error)
 	Injectable(ctx context.Context, c broker.Caller) ([]broker.Lease, error)
+	Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error)
 }
 
 // Record keeps what goes out on the record; *broker.Broker does. Nothing goes out unless

@@ -21,6 +21,9 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	}
 	x := b.exchange(r)
 	leaseID, err := b.read(r, tun.host)
+	if err == nil && leaseID == "" {
+		leaseID, err = b.bare(r, tun.host)
+	}
 	if err != nil {
 		b.refuse(w, r, err)
 		return
@@ -58,7 +61,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 }
 
 // read looks at all of a request but its body, takes out of it what does not leave, and
-// returns the lease that it names.
+// returns the lease that it names, "" = none.
 func (b *box) read(r *http.Request, h exact.Host) (leaseID string, err error) {
 	if err := exact.Method(r.Method); err != nil {
 		return "", err
@@ -81,7 +84,7 @@ func (b *box) read(r *http.Request, h exact.Host) (leaseID string, err error) {
 	if whole != r.RequestURI {
 		return "", deny(exact.AmbiguousPath, nil)
 	}
-	if leaseID, err = placeholderOf(r, query); err != nil {
+	if leaseID, err = placeholderOf(r, query); err != nil && reasonOf(err) != NoPlaceholder {
 		return "", err
 	}
 	return leaseID, Clean(r.Header)

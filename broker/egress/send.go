@@ -33,7 +33,7 @@ type sending struct {
 	received atomic.Int64
 
 	expiry   *time.Timer      // cuts when the lease has had its time
-	redactor *redact.Redactor // of what was added
+	redactor *redact.Redactor // of what was added; nil = nothing was
 	echoes   atomic.Int64     // secrets that came back
 }
 
@@ -72,8 +72,10 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, deny(Doubt, err)
 	}
-	if s.redactor, err = redactorOf(before, out); err != nil {
-		return nil, deny(Doubt, err)
+	if !use.Bare {
+		if s.redactor, err = redactorOf(before, out); err != nil {
+			return nil, deny(Doubt, err)
+		}
 	}
 	if err := s.meter(out); err != nil {
 		return nil, err
@@ -147,6 +149,10 @@ func (s *sending) answer(r *http.Response) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
+	if s.redactor == nil {
+		r.Body = &answerBody{ReadCloser: r.Body, s: s, r: r}
+		return nil
+	}
 	// A mark is shorter or longer than what it stands for: where it ends is said as it goes.
 	if r.Request == nil || r.Request.Method != http.MethodHead {
 		r.ContentLength = -1
@@ -172,6 +178,9 @@ var kept = []string{"Set-Cookie", "Alt-Svc", "Proxy-Authenticate", "Authenticati
 func (s *sending) clean(h http.Header) {
 	for _, name := range kept {
 		delete(h, name)
+	}
+	if s.redactor == nil {
+		return
 	}
 	for name, values := range h {
 		for i, v := range values {

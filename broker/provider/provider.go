@@ -113,6 +113,9 @@ type Traits struct {
 	// InjectOnly: what is minted is a placeholder, and what it stands for never leaves
 	// ebb but in a request that egress sends (Injector). Any other delivery is refused.
 	InjectOnly bool
+	// Bare: nothing is added to the requests that its leases are for, and none has to hold a
+	// placeholder. It is InjectOnly too.
+	Bare bool
 	// Lasting credentials never die by themselves (a database role): the broker
 	// never gives up revoking one.
 	Lasting bool

@@ -13,6 +13,7 @@ import (
 	"ebb/broker/provider/aws"
 	"ebb/broker/provider/gcp"
 	"ebb/broker/provider/github"
+	"ebb/broker/provider/http"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/provider/kubernetes"
 	"ebb/broker/provider/oauth"
@@ -47,6 +48,7 @@ var kinds = map[string]func(Env, json.RawMessage) (provider.Driver, error){
 		c.Now, c.Logger = e.Now, e.Logger
 		return github.New(c)
 	}),
+	"http": kind(func(e Env, c http.Config) (provider.Driver, error) { return http.New(e.Name, c) }),
 	"jwt": kind(func(e Env, _ struct{}) (provider.Driver, error) {
 		return jwt.New(jwt.Config{Issuer: e.Issuer, Keys: e.Keys})
 	}),

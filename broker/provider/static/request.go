@@ -9,8 +9,8 @@ import (
 	"ebb/scopes"
 )
 
-// mine refuses a request that these scopes are not for, by its host, method and path, if every
-// server reads it in the same way. Its error wraps provider.ErrElsewhere.
+// mine refuses what these scopes are not for, by its host, method and path, and what servers
+// could read in two ways. Its error wraps provider.ErrElsewhere.
 func (d *Driver) mine(r *http.Request, s scopes.Set) error {
 	host, err := exact.Origin(r)
 	if err != nil {

@@ -1,0 +1,84 @@
+package http
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Driver lets requests through.
+type Driver struct {
+	allow scopes.Set
+	port  uint16
+}
+
+var (
+	_ provider.Driver    = (*Driver)(nil)
+	_ provider.Injector  = (*Driver)(nil)
+	_ provider.Describer = (*Driver)(nil)
+)
+
+// New makes a driver of a provider.
+func New(name string, c Config) (*Driver, error) {
+	set, err := c.set(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{allow: set, port: cmp.Or(c.Port, 443)}, nil
+}
+
+// Traits: nothing comes into being anywhere, and nothing is added to a request.
+func (d *Driver) Traits() provider.Traits {
+	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Bare: true}
+}
+
+// Check accepts what the configuration allows.
+func (d *Driver) Check(s scopes.Set) error {
+	if s.Empty() {
+		return fmt.Errorf("%w: there is no scope", provider.ErrUnsupported)
+	}
+	for _, sc := range s.Scopes() {
+		if err := wrong(sc); err != nil {
+			return fmt.Errorf("%w: %s: %w", provider.ErrUnsupported, sc, err)
+		}
+	}
+	if !d.allow.Covers(s) {
+		return fmt.Errorf("%w: the configuration does not allow all of it", provider.ErrUnsupported)
+	}
+	return nil
+}
+
+// Mint makes a placeholder, which no request has to hold.
+func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential, error) {
+	if err := d.Check(g.Scopes); err != nil {
+		return provider.Credential{}, provider.Inexact(err)
+	}
+	if g.LeaseID == "" || !g.ExpiresAt.After(g.IssuedAt) {
+		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("http: no lease, or no lifetime"))
+	}
+	return provider.Credential{Token: provider.Placeholder(g.LeaseID), Type: "N_A", Format: provider.PlaceholderFormat, ExpiresAt: g.ExpiresAt, DiesAt: g.ExpiresAt}, nil
+}
+
+// Revoke has nothing to do: a request that is not let through any more does not leave.
+func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
+
+// Describe implements provider.Describer.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	one, err := scopes.NewSet(s)
+	if err == nil {
+		err = d.Check(one)
+	}
+	switch {
+	case err != nil:
+		return provider.Effect{}, err
+	case s.Action() == "read":
+		return provider.Reading(), nil
+	case s.Action() == "delete":
+		return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "What is deleted by it does not come back."}, nil
+	}
+	return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "What is sent to somebody does not come back."}, nil
+}

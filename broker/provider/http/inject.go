@@ -1,0 +1,59 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ebb/broker/exact"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// Injects implements provider.Injector.
+func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
+
+// Inject implements provider.Injector: it adds nothing, and says whether the request is one
+// of the lease's scopes. Names of packages hold an encoded slash, and pages have names of any
+// script.
+func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
+	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
+		return errors.New("http: the lease is over")
+	}
+	host, err := exact.Origin(r)
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	path, err := exact.Target(r, exact.PathForm{Slash: true, Text: true})
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	for _, s := range t.Scopes.Scopes() {
+		// What the configuration has taken away since is not let through any more.
+		if set, err := scopes.NewSet(s); err != nil || d.Check(set) != nil {
+			continue
+		}
+		if host.Port == d.port && covers(s, host.Name, r.Method, path) {
+			return nil
+		}
+	}
+	return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
+}
+
+// covers reports whether a request is one of a scope's. A segment with an encoded slash
+// is only below a **: for * it could be two.
+func covers(s scopes.Scope, host, method string, path []string) bool {
+	segments := s.Segments()
+	if segments[0] != host || !slices.Contains(methods[s.Action()], method) {
+		return false
+	}
+	pattern := segments[1:]
+	for i, want := range pattern {
+		if want == scopes.Any && i < len(path) && strings.Contains(path[i], "%2f") {
+			return false
+		}
+	}
+	return exact.Matches(pattern, path)
+}

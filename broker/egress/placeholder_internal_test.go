@@ -54,3 +54,27 @@ func FuzzPlaceholder(f *testing.F) {
 		}
 	})
 }
+
+// A claim that no injector has replaced keeps the request from leaving.
+func TestClaimsLeftOver(t *testing.T) {
+	t.Parallel()
+	claim := awsScheme + " Credential=" + Prefix + "lse_1/20261122/eu-central-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+	for _, c := range []struct {
+		h     http.Header
+		claim bool
+		stray bool
+	}{
+		{http.Header{"Authorization": {claim}}, true, true},
+		{http.Header{"Authorization": {claim, claim}}, false, true},
+		{http.Header{"Authorization": {"Bearer x"}}, false, false},
+		{http.Header{"Authorization": {strings.Replace(claim, Prefix, "AKIA", 1)}}, false, false},
+		{http.Header{"X-Api-Key": {"x", Prefix + "lse_1"}}, false, true},
+	} {
+		if got := awsClaim(c.h) != ""; got != c.claim {
+			t.Errorf("%v: a claim: %v", c.h, got)
+		}
+		if got := strayIn(c.h); got != c.stray {
+			t.Errorf("%v: stray: %v", c.h, got)
+		}
+	}
+}

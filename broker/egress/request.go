@@ -87,7 +87,14 @@ func (b *box) read(r *http.Request, h exact.Host) (leaseID string, err error) {
 	if leaseID, err = placeholderOf(r, query); err != nil && reasonOf(err) != NoPlaceholder {
 		return "", err
 	}
-	return leaseID, Clean(r.Header)
+	claim := awsClaim(r.Header)
+	if err := Clean(r.Header); err != nil {
+		return "", err
+	}
+	if claim != "" {
+		r.Header.Set("Authorization", claim)
+	}
+	return leaseID, nil
 }
 
 // refusal is all that a sandbox learns of why.

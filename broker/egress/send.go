@@ -72,6 +72,9 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, deny(Doubt, err)
 	}
+	if strayIn(out.Header) { // a claim that nobody has signed anew
+		return nil, deny(StrayPlaceholder, nil)
+	}
 	if !use.Bare {
 		if s.redactor, err = redactorOf(before, out); err != nil {
 			return nil, deny(Doubt, err)
@@ -94,6 +97,15 @@ func dropPlaceholder(r *http.Request) {
 		text, err := url.QueryUnescape(parameter)
 		return err != nil || holds(text)
 	}), "&")
+}
+
+func strayIn(h http.Header) bool {
+	for _, values := range h {
+		if slices.ContainsFunc(values, holds) {
+			return true
+		}
+	}
+	return false
 }
 
 // redactorOf looks for what an injector added: values of headers, in Basic its two

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ebb/broker/provider"
 	"ebb/scopes"
 	"ebb/web/client"
 )
@@ -185,6 +186,13 @@ func (c *cli) credentialAWS() *cobra.Command {
 		cred, err := get(cmd.Context())
 		if err != nil {
 			return err
+		}
+		if cred.Format == provider.PlaceholderFormat {
+			// Egress signs anew; what the tool signs with only says which lease it means.
+			return json.NewEncoder(c.stdout).Encode(struct {
+				Version                                  int
+				AccessKeyId, SecretAccessKey, Expiration string //nolint:revive,staticcheck // AWS's spelling
+			}{1, cred.Token.Reveal(), "stays-in-ebb", cred.ExpiresAt.UTC().Format(time.RFC3339)})
 		}
 		if cred.Format != awsFormat {
 			return usage("the credential is none of AWS", "name a scope of a provider of kind aws")

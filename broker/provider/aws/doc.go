@@ -32,6 +32,8 @@
 //	errors.go     AWS's answers to the contract's errors
 //	driver.go     Driver: Check, Mint, Traits
 //	effect.go     Describe: what a scope lets its holder do
+//	inject.go     Injects, Inject: requests of S3, signed anew with the lease's session
+//	s3request.go  what a request asks of S3, and which scope is for it
 //	handle.go     what is remembered of a session
 //	deny.go       the policy of revoked sessions: what it denies
 //	denytext.go   its text, written and read

@@ -36,9 +36,10 @@ type Driver struct {
 }
 
 var (
-	_ provider.Driver  = (*Driver)(nil)
-	_ provider.Prober  = (*Driver)(nil)
-	_ provider.Checker = (*Driver)(nil)
+	_ provider.Driver   = (*Driver)(nil)
+	_ provider.Prober   = (*Driver)(nil)
+	_ provider.Checker  = (*Driver)(nil)
+	_ provider.Injector = (*Driver)(nil)
 )
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
@@ -134,7 +135,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	if err != nil {
 		return provider.Credential{Handle: saved}, mintError(err, sure, now)
 	}
-	c, err := d.credential(h, in, out, until)
+	c, err := d.credential(h, in, out, until, g.Injected)
 	if err != nil {
 		c.Handle = saved
 	}
@@ -170,7 +171,7 @@ type process struct {
 }
 
 // credential judges the answer: a session that is not what was asked for is none.
-func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRoleOutput, until time.Time) (provider.Credential, error) {
+func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRoleOutput, until time.Time, injected bool) (provider.Credential, error) {
 	k := out.Credentials
 	if k == nil || sdk.ToString(k.AccessKeyId) == "" || sdk.ToString(k.SecretAccessKey) == "" || sdk.ToString(k.SessionToken) == "" || k.Expiration == nil {
 		return provider.Credential{}, errors.New("AWS answered without credentials")
@@ -184,6 +185,9 @@ func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRo
 		until = k.Expiration.Truncate(time.Second)
 	}
 	h.Issued = issued.Unix()
+	if injected {
+		h.Key = &sessionKey{*k.AccessKeyId, *k.SecretAccessKey, *k.SessionToken}
+	}
 	saved, err := h.secret()
 	if err != nil {
 		return provider.Credential{}, err

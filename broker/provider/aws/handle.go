@@ -12,9 +12,9 @@ import (
 	"ebb/broker/provider"
 )
 
-// handle is what is remembered of a session, sealed by the broker. It holds no
-// credential, and all that a revocation needs whatever the configuration says by
-// then.
+// handle is what is remembered of a session, sealed by the broker. It holds all that a
+// revocation needs whatever the configuration says by then, and no credential but that of
+// a session that stays in ebb, for egress to sign with.
 type handle struct {
 	Role    string `json:"role"`           // ARN
 	Session string `json:"session"`        // RoleSessionName, and SourceIdentity when that is set
@@ -22,6 +22,15 @@ type handle struct {
 	Task    string `json:"task,omitempty"` // value of the tag ebb-task, when it was sent
 	Issued  int64  `json:"issued"`         // Unix seconds at AWS; before the answer, the latest possible
 	Until   int64  `json:"until"`          // Unix seconds: no Allow of the session holds after
+
+	Key *sessionKey `json:"key,omitempty"` // Grant.Injected; nil = the sandbox has it
+}
+
+// sessionKey is what requests of a session are signed with.
+type sessionKey struct {
+	ID     string `json:"id"`
+	Secret string `json:"secret"`
+	Token  string `json:"token"`
 }
 
 // keyed is the condition key that a deny compares.
@@ -73,6 +82,9 @@ func readHandle(s provider.Secret) (handle, error) {
 	if !roleForm.MatchString(h.Role) || !sessionForm.MatchString(h.Session) || h.By != byUserID && h.By != bySourceIdentity ||
 		h.Issued <= 0 || h.Until <= 0 || h.Until > maxUnix || h.Issued > maxUnix || h.Task != tagValue(h.Task) {
 		return handle{}, errors.New("the handle is not one of this driver: a member has not the form of one")
+	}
+	if h.Key != nil && (h.Key.ID == "" || h.Key.Secret == "" || h.Key.Token == "") {
+		return handle{}, errors.New("the handle is not one of this driver: its key is not whole")
 	}
 	return h, nil
 }

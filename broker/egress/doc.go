@@ -20,8 +20,10 @@
 //	bare.go         requests that need no credential
 //	header.go       Clean: what of a request's headers leaves
 //	send.go         the credential is added, the answer is read
-//	record.go       what of a request is on the record, and how much may be sent
+//	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of
+//	free.go         how often a box has ebb do what costs the box nothing
+//	body.go         the body of a request on its way out: not too much, not too slow
 //	pool.go         connections to upstreams, none with two credentials
 //	cuts.go         what goes on, by what it lives by
 //	ca.go           the CA of one box

@@ -26,6 +26,10 @@ var hops = []string{
 	"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-cluster-client-ip", "range", "if-range", "accept-encoding",
 }
 
+// copies are headers that name a second resource, which no rule for a path covers: what is
+// read there, or written. Without one the request would be another, so that it stays.
+var copies = []string{"destination", "copy-source", "x-amz-copy-source", "x-goog-copy-source", "x-ms-copy-source", "x-copy-from", "x-ms-rename-source"}
+
 // carriesCredential reports whether a header or parameter of this name may carry one.
 func carriesCredential(name string) bool {
 	name = exact.Fold(name)
@@ -35,7 +39,8 @@ func carriesCredential(name string) bool {
 // Clean removes from the headers of a request what does not leave: credentials, what
 // belongs to one connection, what makes it another request, and names with an
 // underscore, which some servers read as a hyphen. That a client nominates more headers
-// for removal (Connection) is refused: what a server removes there is what we add.
+// for removal (Connection) is refused: what a server removes there is what we add. So is one
+// that names a second resource.
 func Clean(h http.Header) error {
 	for _, line := range h["Connection"] {
 		for option := range strings.SplitSeq(line, ",") {
@@ -46,6 +51,9 @@ func Clean(h http.Header) error {
 	}
 	for name := range h {
 		folded := exact.Fold(name)
+		if slices.Contains(copies, folded) {
+			return deny(exact.BadHeader, nil)
+		}
 		if name == "Te" && slices.Equal(h[name], []string{"trailers"}) {
 			continue // gRPC does not go without it, and it asks for what is read like headers
 		}

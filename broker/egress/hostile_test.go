@@ -86,9 +86,15 @@ var hostiles = []hostile{
 	{63, "a fragment", "GET /v1/x#y HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
 	{65, "a semicolon in the query", "GET /v1/x?a=1;b=2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", "GET /v1/x?a=1&b=2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
 	{65, "a bad escape in the query", "GET /v1/x?a=%zz HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{69, "a mutation where a rule reads", "POST /v1/graphql HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\n{}", "403", "GET /v1/graphql?query=%7Bme%7D HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{70, "a push where a rule reads", "POST /v1/o/r.git/git-receive-pack HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\nhi", "403", "GET /v1/o/r.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{71, "a signed URL", "GET /v1/x?X-Amz-Credential=AKIA&X-Amz-Signature=00 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "403", ""},
+	{71, "a copy from elsewhere", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "X-Amz-Copy-Source: /theirs/key\r\nContent-Length: 0\r\n\r\n", "400", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "X-Amz-Meta-Copy: /theirs/key\r\nContent-Length: 0\r\n\r\n"},
+	{71, "a move to elsewhere", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Destination: /theirs/key\r\nContent-Length: 0\r\n\r\n", "400", ""},
 	{73, "Authorization nominated", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close, Authorization\r\n\r\n", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\n\r\n"},
 	{76, "no placeholder", "GET /v1/x HTTP/1.1\r\nHost: H\r\nAuthorization: Bearer mine\r\n\r\n", "401", ""},
 	{97, "a WebSocket", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n", "400", ""},
+	{99, "frames behind a WebSocket that is none", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n\x01\x02hi\x80\x00", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
 }
 
 // What hostile boxes send inside of tunnels is refused, its harmless twin arrives, and

@@ -29,6 +29,10 @@ type credential struct {
 
 // tell answers what the box is and has.
 func (b *box) tell(w http.ResponseWriter, r *http.Request) {
+	if !b.free.tells.Allow() {
+		b.refuse(w, r, deny(TooOften, nil))
+		return
+	}
 	leases, err := b.p.cfg.Leases.Injectable(r.Context(), b.who)
 	if err != nil {
 		b.refuse(w, r, err)

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -23,33 +24,59 @@ type poolKey struct {
 // pool is the connections to one upstream with one credential.
 type pool struct {
 	*http.Transport
-	ids  []string  // task, those above it, and lease: with the end of one of them it ends
-	end  time.Time // it is of no use afterwards
+	ids []string  // the root first, task, those above it, and lease: with the end of one of them it ends
+	end time.Time // it is of no use afterwards
+
+	busy int       // requests that have it; with used under the mutex of pools
+	used time.Time // when the last of them was over
+
 	mu   sync.Mutex
 	open map[net.Conn]bool
 	over bool
 }
 
-// maxPools bounds the map; beyond, the leases that are over go first.
-const maxPools = 4096
+// Bounds of pools: of a task and of all, and how long one is kept that nobody uses.
+const (
+	taskPools = 256
+	maxPools  = (shares + 1) * taskPools
+	idlePool  = 2 * time.Minute
+)
 
 type pools struct {
-	mu sync.Mutex
-	of map[poolKey]*pool
-	by map[string]map[poolKey]bool // task or lease: an end finds its own among those of all others
+	mu    sync.Mutex
+	count share
+	swept time.Time
+	of    map[poolKey]*pool
+	by    map[string]map[poolKey]bool // task or lease: an end finds its own among those of all others
 }
 
-func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host) *pool {
-	k := poolKey{leaseID: t.LeaseID, host: h}
+// pool is the one to use for a request; leave is owed for it. A task with as many as it
+// may have gives up the one that it has not used for longest.
+func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host) (*pool, error) {
+	k, now := poolKey{leaseID: t.LeaseID, host: h}, p.cfg.Now()
 	p.pools.mu.Lock()
 	defer p.pools.mu.Unlock()
 	if found := p.pools.of[k]; found != nil {
-		return found
+		found.busy++
+		return found, nil
 	}
-	if len(p.pools.of) >= maxPools {
-		p.pools.sweep(p.cfg.Now())
+	if now.Sub(p.pools.swept) >= idlePool/4 {
+		p.pools.sweep(now)
 	}
-	made := &pool{ids: append(lineage(who), t.LeaseID), end: t.ExpiresAt, open: map[net.Conn]bool{}}
+	for !p.pools.count.take(who.Root(), taskPools, maxPools) {
+		if !p.pools.giveUp(who.Root()) {
+			return nil, deny(TooOften, errors.New("every connection that the task may have is in use"))
+		}
+	}
+	made := p.dials(who, t, h)
+	made.busy = 1
+	p.pools.put(k, made)
+	return made, nil
+}
+
+// dials makes a pool whose connections lead to one host.
+func (p *Proxy) dials(who broker.Caller, t provider.Target, h exact.Host) *pool {
+	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}}
 	made.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := p.cfg.Dialer.Dial(ctx, h)
@@ -62,7 +89,6 @@ func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host) *pool {
 		ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 64, MaxConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 256 << 10,
 	}
-	p.pools.put(k, made)
 	return made
 }
 
@@ -88,13 +114,38 @@ func (p *pools) take(k poolKey) {
 			delete(p.by, id)
 		}
 	}
+	p.count.give(pl.ids[0])
 	pl.close()
 }
 
-// sweep drops pools whose leases are over.
+// leave says that a request has done with a pool.
+func (p *pools) leave(pl *pool, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl.busy--
+	pl.used = now
+}
+
+// giveUp takes the pool of a task that was not used for longest; false: all are in use.
+func (p *pools) giveUp(task string) bool {
+	var oldest poolKey
+	found := false
+	for k := range p.by[task] {
+		if pl := p.of[k]; pl.busy == 0 && (!found || pl.used.Before(p.of[oldest].used)) {
+			oldest, found = k, true
+		}
+	}
+	if found {
+		p.take(oldest)
+	}
+	return found
+}
+
+// sweep drops pools whose leases are over, and those that nobody uses.
 func (p *pools) sweep(now time.Time) {
+	p.swept = now
 	for k, pl := range p.of {
-		if !now.Before(pl.end) {
+		if !now.Before(pl.end) || pl.busy == 0 && now.Sub(pl.used) >= idlePool {
 			p.take(k)
 		}
 	}

@@ -47,6 +47,9 @@ type Config struct {
 	// RequestBytes are what the body of one request has at most, TaskBytes those of all
 	// requests of a task; 0 = 1 GiB and 16 GiB.
 	RequestBytes, TaskBytes int64
+	// BodyTime is how long a box may keep a request's upstream waiting for the next 4 KiB of
+	// its body, or for its end, until there is an answer; 0 = 30 s.
+	BodyTime time.Duration
 }
 
 // Proxy is the way out of boxes. It is safe for concurrent use.
@@ -67,6 +70,7 @@ var (
 
 	errPaused = errors.New("egress: the task is paused")
 	errDoubt  = errors.New("egress: nobody can say whether it may go on")
+	errSlow   = errors.New("egress: the body of the request comes too slowly")
 	errExpiry = errors.New("egress: the credential has had its time")
 )
 
@@ -80,6 +84,9 @@ func New(c Config) (*Proxy, error) {
 	}
 	if c.TaskBytes <= 0 {
 		c.TaskBytes = 16 << 30
+	}
+	if c.BodyTime <= 0 {
+		c.BodyTime = 30 * time.Second
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -123,9 +130,13 @@ func (p *Proxy) Doubt() {
 // done, the listener fails, or End is called for its task or one above it. It closes the
 // listener.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
+	free, err := newFree()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	ctx, done := p.boxes.begin(ctx, lineage(who)...)
 	defer done()
-	b := &box{p: p, who: who, ca: ca, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
+	b := &box{p: p, who: who, ca: ca, free: free, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })
 	defer stop()
 	return b.serve(ctx, l)
@@ -139,6 +150,7 @@ type box struct {
 	p       *Proxy
 	who     broker.Caller
 	ca      *CA
+	free    *free
 	slots   chan struct{}
 	busy    chan struct{} // requests under way
 	tunnels chan net.Conn // decrypted ones, on their way to the inner server

@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -123,33 +122,4 @@ func (m *meters) forget(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, id)
-}
-
-// metered is the body of a request on its way out. What is too much is not sent.
-type metered struct {
-	io.ReadCloser
-	s    *sending
-	task *atomic.Int64
-}
-
-// meter bounds the body of a request before any of it is read.
-func (s *sending) meter(r *http.Request) error {
-	cfg, task := s.b.p.cfg, s.b.p.sent.get(s.b.who.Root())
-	if r.ContentLength > cfg.RequestBytes || task.Load()+max(r.ContentLength, 0) > cfg.TaskBytes {
-		return deny(TooMuch, nil)
-	}
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &metered{ReadCloser: r.Body, s: s, task: task}
-	}
-	return nil
-}
-
-// Read implements io.Reader.
-func (m *metered) Read(p []byte) (int, error) {
-	n, err := m.ReadCloser.Read(p)
-	request, task := m.s.sent.Add(int64(n)), m.task.Add(int64(n))
-	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {
-		return 0, deny(TooMuch, nil)
-	}
-	return n, err
 }

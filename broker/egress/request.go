@@ -40,6 +40,8 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	defer done()
 	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host, x: x}
 	defer out.over()
+	// A cut waits for nobody: not for a box that is in the middle of its body.
+	defer unblock(ctx, w)()
 	(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.Host = "https", out.authority(), out.authority()
@@ -139,7 +141,9 @@ func (b *box) answer(w http.ResponseWriter, r *http.Request, err error) {
 	if exact.Method(method) != nil { // it may be anything
 		method = "other"
 	}
-	b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", method, "error", err)
+	if leftOut, now := b.free.line(); now {
+		b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", method, "left_out", leftOut, "error", err)
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Connection", "close")

@@ -31,6 +31,8 @@ type sending struct {
 	began    time.Time
 	sent     atomic.Int64
 	received atomic.Int64
+	answered atomic.Bool // the upstream has begun to
+	pool     *pool       // of the upstream
 
 	expiry   *time.Timer      // cuts when the lease has had its time
 	redactor *redact.Redactor // of what was added; nil = nothing was
@@ -41,6 +43,9 @@ type sending struct {
 func (s *sending) over() {
 	if s.expiry != nil {
 		s.expiry.Stop()
+	}
+	if s.pool != nil {
+		s.b.p.pools.leave(s.pool, s.b.p.cfg.Now())
 	}
 	s.finish()
 }
@@ -57,7 +62,13 @@ func (s *sending) authority() string {
 // else is done, and is in a copy of the request that nothing but the transport sees. If
 // its lease ends from here on, the context of the request does, too.
 func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.b.free.asks(s.leaseID) {
+		return nil, deny(TooOften, nil)
+	}
 	use, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID)
+	if err == nil || reasonOf(err) == NoCredential {
+		s.b.free.judged(s.leaseID, err == nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +94,13 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := s.meter(out); err != nil {
 		return nil, err
 	}
+	if s.pool, err = s.b.p.pool(s.b.who, use.Target, s.host); err != nil {
+		return nil, err
+	}
 	if err := s.allow(use); err != nil {
 		return nil, err
 	}
-	res, err := s.b.p.pool(s.b.who, use.Target, s.host).RoundTrip(out)
+	res, err := s.pool.RoundTrip(out)
 	return res, unquoted(err)
 }
 
@@ -152,6 +166,7 @@ func redactorOf(before, after *http.Request) (*redact.Redactor, error) {
 
 // answer is what comes back, before anything of it goes to the box.
 func (s *sending) answer(r *http.Response) error {
+	s.answered.Store(true)
 	s.x.Status = r.StatusCode
 	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
 		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))

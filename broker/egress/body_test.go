@@ -1,0 +1,66 @@
+package egress_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/egress"
+)
+
+// upload begins a request with a body of two bytes, of which one is sent.
+func (x *box) upload(t *testing.T, placeholder string) io.ReadWriter {
+	t.Helper()
+	c, err := x.tunnelTo(t, x.b.host, "api.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(c, "POST /v1/charges HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: 2\r\n\r\na", x.b.host, placeholder)
+	return c
+}
+
+func whole(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	_, _ = fmt.Fprintf(w, "got %q", body)
+}
+
+// 50 and 100: who stops in the middle of a body keeps neither its connection nor the
+// upstream's, by itself or when its task is paused; who goes on is answered.
+func TestUploadsThatStop(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, whole)
+	b.with(t, func(c *egress.Config) { c.BodyTime = 300 * time.Millisecond })
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:write")
+	if out, _ := io.ReadAll(x.upload(t, p)); strings.Contains(string(out), "200") {
+		t.Errorf("half a body: %q", out)
+	}
+	until(t, "it is on the record as cut", func() bool {
+		es := b.uses(t, x.s.Task.ID)
+		return len(es) > 1 && es[len(es)-1].Kind == audit.EgressCompleted && strings.Contains(string(es[len(es)-1].Data), `"cut":true`)
+	})
+	b.with(t, func(c *egress.Config) { c.BodyTime = time.Hour })
+	y := b.box(t)
+	boxes := b.openBoxes(t, "socket")
+	b.Broker.Cut(boxes)
+	p = y.placeholder(t, "stripe:charges:write")
+	c := y.upload(t, p)
+	_, _ = io.WriteString(c, "b")
+	answer := make([]byte, len("HTTP/1.1 200"))
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200" {
+		t.Errorf("a whole body: %q, %v", answer, err)
+	}
+	c = y.upload(t, p)
+	until(t, "it is under way", func() bool { return len(b.uses(t, y.s.Task.ID)) > 2 })
+	if _, err := b.Broker.PauseTask(t.Context(), b.Principals[brokertest.Operator], y.s.Task.ID, "look"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := io.ReadAll(c); strings.Contains(string(out), "200") {
+		t.Errorf("paused in the middle of a body: %q, %v", out, err)
+	}
+}

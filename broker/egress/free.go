@@ -1,0 +1,67 @@
+package egress
+
+import (
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+)
+
+// free bounds what a box has ebb do for nothing: each of these costs a query or a line.
+type free struct {
+	tells   *rate.Limiter // answers to what the box is
+	unknown *rate.Limiter // placeholders that have not been good in this box
+	lines   *rate.Limiter // about refusals, in the log
+
+	mu      sync.Mutex
+	good    *simplelru.LRU[string, bool] // leases that were used last
+	leftOut int64                        // refusals that are in no line
+}
+
+// Bounds of one box: at once, and each second.
+const (
+	tellsAtOnce, tellsPerSecond     = 30, 2
+	unknownAtOnce, unknownPerSecond = 60, 4
+	linesAtOnce, linesPerSecond     = 40, 2
+	maxGood                         = 256
+)
+
+func newFree() (*free, error) {
+	good, err := simplelru.NewLRU[string, bool](maxGood, nil)
+	return &free{
+		tells: rate.NewLimiter(tellsPerSecond, tellsAtOnce), unknown: rate.NewLimiter(unknownPerSecond, unknownAtOnce),
+		lines: rate.NewLimiter(linesPerSecond, linesAtOnce), good: good,
+	}, err
+}
+
+// asks reports whether the broker is asked for a lease: for one that was good as often as
+// a box likes, for others so often and no more.
+func (f *free) asks(leaseID string) bool {
+	f.mu.Lock()
+	_, is := f.good.Get(leaseID)
+	f.mu.Unlock()
+	return is || f.unknown.Allow()
+}
+
+// judged notes whether a lease was good.
+func (f *free) judged(leaseID string, good bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if good {
+		f.good.Add(leaseID, true)
+	} else {
+		f.good.Remove(leaseID)
+	}
+}
+
+// line reports whether a refusal has a line in the log, and how many before it have none.
+func (f *free) line() (leftOut int64, now bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.lines.Allow() {
+		f.leftOut++
+		return 0, false
+	}
+	leftOut, f.leftOut = f.leftOut, 0
+	return leftOut, true
+}

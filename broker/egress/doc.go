@@ -8,6 +8,7 @@
 // What is injected are secrets of providers that do nothing else (static).
 //
 //	boxes.go        Boxes: opens a box for a runner, and closes it with its task
+//	registered.go   what is done with one that is open: whose namespace it is, its end by hand
 //	sockets.go      where its socket is, and what is left there (owner_unix.go, owner_other.go)
 //	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
 //	                (peer_linux.go, peer_other.go)

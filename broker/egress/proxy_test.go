@@ -1,9 +1,7 @@
 package egress_test
 
 import (
-	"bufio"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -182,86 +180,5 @@ func TestEchoes(t *testing.T) {
 		if res, body := send(t, c, "GET", "https://"+b.host+"/v1/gzip", "", "Authorization", "Bearer "+p, "Accept-Encoding", "gzip"); res.StatusCode != 502 || !strings.Contains(body, "bad_answer") {
 			t.Errorf("h2 %t, compressed: %s %q", h2, res.Status, body)
 		}
-	}
-}
-
-// The end of a task cuts what goes on, and nothing of it comes through afterwards; who
-// is not of the task notices nothing.
-func TestEndCutsStreams(t *testing.T) {
-	t.Parallel()
-	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil {
-			_, _ = io.WriteString(w, "data: tick\n\n")
-			_ = http.NewResponseController(w).Flush()
-			time.Sleep(time.Millisecond)
-		}
-	})
-	for _, h2 := range []bool{false, true} {
-		x, other := b.box(t), b.box(t)
-		open := func(x *box) *bufio.Reader {
-			p := x.placeholder(t, "stripe:charges:read")
-			r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+b.host+"/v1/events", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Authorization", "Bearer "+p)
-			res, err := x.client(t, h2).Do(r)
-			if err != nil || res.StatusCode != 200 {
-				t.Fatal(res, err)
-			}
-			t.Cleanup(func() { _ = res.Body.Close() })
-			lines := bufio.NewReader(res.Body)
-			if line, err := lines.ReadString('\n'); err != nil || line != "data: tick\n" {
-				t.Fatalf("%q, %v", line, err)
-			}
-			return lines
-		}
-		mine, theirs := open(x), open(other)
-		if n := b.proxy.End(x.s.Task.ID); n == 0 {
-			t.Error("nothing was cut")
-		}
-		if _, err := io.Copy(io.Discard, mine); err == nil {
-			t.Error("the stream ended as if all had come")
-		}
-		if err := <-x.ended; !errors.Is(err, egress.ErrOver) {
-			t.Errorf("Serve: %v", err)
-		}
-		if c, err := x.dial(); err == nil {
-			_ = c.Close()
-			t.Error("the box still has a way out")
-		}
-		for range 10 {
-			if _, err := theirs.ReadString('\n'); err != nil {
-				t.Fatalf("somebody else's stream: %v", err)
-			}
-		}
-	}
-}
-
-// A lease that ends is refused with the next request, and its streams are cut.
-func TestLeaseEnds(t *testing.T) {
-	t.Parallel()
-	b := newBed(t, echo)
-	x := b.box(t)
-	tok, err := x.s.Ask(t, "stripe:charges:read")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, c := tok.Token.Reveal(), x.client(t, false)
-	if res, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != 200 {
-		t.Fatal(res.Status, body)
-	}
-	if _, err := b.Broker.RevokeLease(t.Context(), b.Principals["ops"], tok.LeaseID, "test"); err != nil {
-		t.Fatal(err)
-	}
-	if res, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != 401 || !strings.Contains(body, "no_credential") {
-		t.Errorf("revoked: %s %q", res.Status, body)
-	}
-	if _, err := b.Broker.CompleteTask(t.Context(), b.Principals["ci"], x.s.Task.ID, 0); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := x.dial(); err == nil {
-		_ = c.Close()
-		t.Error("the box of a task that is complete has a way out")
 	}
 }

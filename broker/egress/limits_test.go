@@ -1,0 +1,130 @@
+package egress_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker/egress"
+)
+
+// fetch does one request that outlives the test's end, and returns its status; 0 = it failed,
+// which is said.
+func (x *box) fetch(t *testing.T, c *http.Client, placeholder string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "https://"+x.b.host+"/v1/x", nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	r.Header.Set("Authorization", "Bearer "+placeholder)
+	res, err := c.Do(r)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// A box has so many connections at one time: the next one waits, and comes when one ends.
+func TestConnectionsOfABox(t *testing.T) {
+	t.Parallel()
+	const most = 64
+	var here atomic.Int32
+	over := make(chan struct{})
+	b := newBed(t, func(http.ResponseWriter, *http.Request) {
+		here.Add(1)
+		<-over
+	})
+	release := sync.OnceFunc(func() { close(over) })
+	defer release()
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	var wg sync.WaitGroup
+	for range most {
+		c := x.client(t, false)
+		wg.Go(func() {
+			x.fetch(t, c, p)
+			c.CloseIdleConnections()
+		})
+	}
+	until(t, "all that may have arrived", func() bool { return here.Load() == most })
+	c, err := x.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", b.host, b.host)
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if n, err := c.Read(make([]byte, 1)); err == nil || n != 0 {
+		t.Error("one connection more than a box may have was served")
+	}
+	release()
+	wg.Wait()
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Errorf("it was not served when there was room: %v", err)
+	}
+}
+
+// Who opens a tunnel and says nothing in it does not keep it.
+func TestSilentTunnel(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x := b.box(t)
+	c, err := x.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", b.host, b.host)
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		t.Errorf("it stays open: %v", err)
+	}
+}
+
+// Streams of HTTP/2 multiply no requests: so many of a box are under way, and the next one
+// waits until one of them is done.
+func TestRequestsOfABox(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	var here, peak atomic.Int32
+	over := make(chan struct{})
+	b := newBed(t, func(http.ResponseWriter, *http.Request) {
+		peak.Store(max(peak.Load(), here.Add(1)))
+		<-over
+		here.Add(-1)
+	})
+	release := sync.OnceFunc(func() { close(over) })
+	defer release()
+	b.cfg.Requests = most
+	var err error
+	if b.proxy, err = egress.New(b.cfg); err != nil {
+		t.Fatal(err)
+	}
+	x := b.box(t)
+	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, true)
+	var wg sync.WaitGroup
+	var done atomic.Int32
+	for range 5 * most {
+		wg.Go(func() {
+			if x.fetch(t, c, p) == http.StatusOK {
+				done.Add(1)
+			}
+		})
+	}
+	until(t, "all that may have arrived", func() bool { return here.Load() == most })
+	time.Sleep(100 * time.Millisecond) // for those that would come beyond
+	release()
+	wg.Wait()
+	if peak.Load() != most || done.Load() != 5*most {
+		t.Errorf("%d were under way at one time, want %d; %d of %d were answered", peak.Load(), most, done.Load(), 5*most)
+	}
+}

@@ -34,6 +34,7 @@ var exits = map[string][]string{
 		"cmd/ebb/run_out.go",               // a placeholder, into the environment of a box
 		"cmd/ebb/credential.go",            // a token, printed for the tool that asked for it
 		"cmd/ebb/internal/ask/",            // a token, from the runner into the box that asked for it
+		"cmd/ebb/internal/mcp/outcome.go",  // a placeholder, which is a name, to the agent that asked for it
 		"cmd/ebb/delegate.go",              // a ticket, printed for the sandbox that delegated
 		"cmd/ebb/internal/demo/acts.go",    // the tour hands its ticket to its sandbox
 		"cmd/ebb/internal/demo/sandbox.go", // the tour's careless tool
@@ -58,10 +59,11 @@ var exits = map[string][]string{
 		"cmd/ebb/stores.go",                // the password, into the address of the database
 	},
 	"Raw": {
-		"broker/agenttext/",   // the type itself
-		"broker/sqlstore/",    // to store it
-		"broker/storetest/",   // the suite looks at what was stored
-		"web/api/requests.go", // to serve it as a download
+		"broker/agenttext/",                 // the type itself
+		"broker/sqlstore/",                  // to store it
+		"broker/storetest/",                 // the suite looks at what was stored
+		"web/api/requests.go",               // to serve it as a download
+		"cmd/ebb/internal/mcp/arguments.go", // to ebb, which keeps it
 	},
 }
 

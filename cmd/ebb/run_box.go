@@ -108,6 +108,10 @@ func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task bro
 			Prove: func(method, url, token string) (string, error) {
 				return dpop.NewProof(id.Key, method, url, token, "", time.Now())
 			},
+			Complete: func(ctx context.Context) (ask.Completed, error) {
+				done, err := o.Complete(ctx, task.ID)
+				return ask.Completed{Revoked: done.Revoked, AlreadyExpired: done.AlreadyExpired, Withdrawn: done.Withdrawn, Owed: done.Owed}, err
+			},
 			Asked: func(r client.TokenRequest) { c.sayAsked(r.Scope) },
 		})
 	}()

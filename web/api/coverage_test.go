@@ -12,7 +12,7 @@ import (
 func elsewhere() map[int]string {
 	return map[int]string{
 		74: "web/verify: what resource servers cache", 93: "attest/spiffe", 103: "web/console",
-		107: "no SSF transmitter", 108: "no status list", 109: "MCP server", 110: "MCP server",
+		107: "no SSF transmitter", 108: "no status list", 109: "cmd/ebb/internal/mcp", 110: "cmd/ebb/internal/mcp and web/verify",
 	}
 }
 

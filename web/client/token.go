@@ -72,6 +72,9 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 	if !ok || problem.Kind != broker.Pending || problem.Pending == nil || problem.Pending.Code.Empty() {
 		return cred, err
 	}
+	if id := problem.Pending.RequestID; id != "" {
+		problem.Pending.Page = s.issuer + "/requests/" + url.PathEscape(id)
+	}
 	if r.Pending != nil {
 		r.Pending(*problem.Pending)
 	}

@@ -26,6 +26,17 @@ func (s sandbox) Token(_ context.Context, r client.TokenRequest) (client.Credent
 	return s(r)
 }
 
+func (s sandbox) Credentials(context.Context) ([]client.Given, error) {
+	return []client.Given{{LeaseID: "lse_1", State: broker.LeaseLive}}, nil
+}
+
+func (s sandbox) RevokeLease(_ context.Context, id string) error {
+	if id != "lse_1" {
+		return &client.Problem{Status: 400, Kind: broker.Invalid}
+	}
+	return nil
+}
+
 func serve(t *testing.T, c ask.Config) (*ask.Client, string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -72,6 +83,55 @@ func TestAsk(t *testing.T) {
 	}
 	if proof, err := c.Prove(t.Context(), "GET", "https://a/x", want.Token); err != nil || proof != "GEThttps://a/xebb-placeholder.lse_1" {
 		t.Errorf("%q, %v", proof, err)
+	}
+}
+
+// What waits for a person says so before it is answered, in the runner and in the box, and
+// is refused in ebb's own words like any other.
+func TestAskTellsWhoDecides(t *testing.T) {
+	t.Parallel()
+	denied := false
+	c, _ := serve(t, ask.Config{Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
+		r.Pending(client.Pending{Code: provider.NewSecret("code-for-the-key-alone"), RequestID: "req_1", Page: "https://ebb.test/requests/req_1", ExpiresIn: time.Minute})
+		if denied {
+			return client.Credential{}, &client.Problem{Status: 400, Kind: broker.Denied, Detail: "Somebody said no."}
+		}
+		return client.Credential{Token: provider.NewSecret("t"), LeaseID: "lse_1"}, nil
+	})})
+	var told []client.Pending
+	r := client.TokenRequest{Scope: scopes.MustParseSet("a:b:write"), Wait: true, Pending: func(p client.Pending) { told = append(told, p) }}
+	got, err := c.Token(t.Context(), r)
+	if err != nil || got.LeaseID != "lse_1" || len(told) != 1 || told[0].RequestID != "req_1" || told[0].Page == "" || told[0].ExpiresIn != time.Minute || !told[0].Code.Empty() {
+		t.Errorf("%+v, %v, told %+v", got, err, told)
+	}
+	denied = true
+	if _, err = c.Token(t.Context(), r); !client.IsKind(err, broker.Denied) || !strings.Contains(err.Error(), "Somebody said no.") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A box sees and gives back what it has, and ends its task where the runner lets it.
+func TestAskForTheEnd(t *testing.T) {
+	t.Parallel()
+	config := ask.Config{Sandbox: sandbox(nil)}
+	c, _ := serve(t, config)
+	list, err := c.Credentials(t.Context())
+	if err != nil || len(list) != 1 || list[0].LeaseID != "lse_1" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := c.RevokeLease(t.Context(), "lse_1"); err != nil {
+		t.Error(err)
+	}
+	if err := c.RevokeLease(t.Context(), "lse_2"); !client.IsKind(err, broker.Invalid) {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.Complete(t.Context()); !client.IsKind(err, broker.Forbidden) {
+		t.Errorf("the runner did not allow it: %v", err)
+	}
+	config.Complete = func(context.Context) (ask.Completed, error) { return ask.Completed{Revoked: 2, Owed: 1}, nil }
+	c, _ = serve(t, config)
+	if done, err := c.Complete(t.Context()); err != nil || done != (ask.Completed{Revoked: 2, Owed: 1}) {
+		t.Errorf("%+v, %v", done, err)
 	}
 }
 

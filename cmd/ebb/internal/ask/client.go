@@ -28,16 +28,65 @@ func NewClient(socket string) *Client {
 
 // Token asks for a credential. With Wait it takes as long as a person does.
 func (c *Client) Token(ctx context.Context, r client.TokenRequest) (client.Credential, error) {
+	resp, err := c.post(ctx, tokenPath, question{
+		Scope: r.Scope, Resource: r.Resource, TTLSeconds: int64(r.TTL / time.Second), Tool: r.Tool, Reason: r.Reason, Wait: r.Wait, PublicKey: r.PublicKey, Delivery: r.Delivery, Told: r.Pending != nil,
+	})
+	if err != nil {
+		return client.Credential{}, err
+	}
+	defer resp.Body.Close()
 	var a answer
-	err := c.do(ctx, tokenPath, question{
-		Scope: r.Scope, Resource: r.Resource, TTLSeconds: int64(r.TTL / time.Second), Tool: r.Tool, Reason: r.Reason, Wait: r.Wait, PublicKey: r.PublicKey, Delivery: r.Delivery,
-	}, &a)
+	if resp.Header.Get("Content-Type") == typeLines {
+		err = readLines(resp.Body, &a, r.Pending)
+	} else {
+		err = readAnswer(resp, &a)
+	}
 	if err != nil {
 		return client.Credential{}, err
 	}
 	return client.Credential{
 		Token: provider.NewSecret(a.Token), Type: a.Type, Format: a.Format, ExpiresAt: a.ExpiresAt, Scope: a.Scope, Resource: a.Resource, LeaseID: a.LeaseID, Class: a.Class,
 	}, nil
+}
+
+// readLines reads an answer that waits for a person.
+func readLines(body io.Reader, a *answer, told func(client.Pending)) error {
+	dec := json.NewDecoder(io.LimitReader(body, maxAnswer))
+	for {
+		var l line
+		if err := dec.Decode(&l); err != nil {
+			return fmt.Errorf("the runner's answer: %w", err)
+		}
+		switch {
+		case l.Refusal != nil:
+			return l.Refusal.problem()
+		case l.Answer != nil:
+			*a = *l.Answer
+			return nil
+		case l.Pending != nil && told != nil:
+			told(client.Pending{RequestID: l.Pending.RequestID, Page: l.Pending.Page, ExpiresIn: time.Duration(l.Pending.ExpiresInSeconds) * time.Second})
+		}
+	}
+}
+
+// Credentials lists what this box was given.
+func (c *Client) Credentials(ctx context.Context) ([]client.Given, error) {
+	var a listAnswer
+	err := c.do(ctx, listPath, listQuestion{}, &a)
+	return a.Items, err
+}
+
+// RevokeLease ends a credential of this box by its name on the record. What is not the
+// box's stays as it is.
+func (c *Client) RevokeLease(ctx context.Context, leaseID string) error {
+	return c.do(ctx, revokePath, revokeQuestion{leaseID}, &revokeAnswer{})
+}
+
+// Complete ends the task, and with it every credential; the runner then ends the box.
+func (c *Client) Complete(ctx context.Context) (Completed, error) {
+	var a Completed
+	err := c.do(ctx, completePath, completeQuestion{}, &a)
+	return a, err
 }
 
 // Prove asks for the proof of one request with a credential.
@@ -48,20 +97,33 @@ func (c *Client) Prove(ctx context.Context, method, url string, token provider.S
 }
 
 func (c *Client) do(ctx context.Context, path string, in, out any) error {
+	resp, err := c.post(ctx, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return readAnswer(resp, out)
+}
+
+func (c *Client) post(ctx context.Context, path string, in any) (*http.Response, error) {
 	body, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("asking the runner: %w", err)
+		return nil, fmt.Errorf("asking the runner: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://runner"+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("asking the runner: %w", err)
+		return nil, fmt.Errorf("asking the runner: %w", err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("asking the runner: %w", err)
+		return nil, fmt.Errorf("asking the runner: %w", err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp, nil
+}
+
+// readAnswer reads an answer that is one document.
+func readAnswer(resp *http.Response, out any) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("asking the runner: %w", err)
 	}

@@ -10,13 +10,23 @@ import (
 	"ebb/web/client"
 )
 
-// Paths of the two things that a box may ask.
+// Paths of what a box may ask.
 const (
-	tokenPath = "/token"
-	provePath = "/prove"
+	tokenPath    = "/token"
+	provePath    = "/prove"
+	listPath     = "/credentials"
+	revokePath   = "/revoke"
+	completePath = "/complete"
 )
 
-const maxBody = 64 << 10
+// Bounds of a question, and of an answer.
+const (
+	maxBody   = 64 << 10
+	maxAnswer = 1 << 20
+)
+
+// typeLines is the Content-Type of an answer in lines.
+const typeLines = "application/jsonl"
 
 // question is client.TokenRequest on the wire.
 type question struct {
@@ -28,6 +38,44 @@ type question struct {
 	Reason     string     `json:"reason,omitempty"`
 	Wait       bool       `json:"wait,omitempty"`
 	PublicKey  string     `json:"public_key,omitempty"`
+	// Told: the answer is in lines when a person has to decide, and the first says so.
+	Told bool `json:"told,omitempty"`
+}
+
+// line is one line of an answer that waits for a person: who decides, then what came of it.
+type line struct {
+	Pending *pending `json:"pending,omitempty"`
+	Answer  *answer  `json:"answer,omitempty"`
+	Refusal *refusal `json:"refusal,omitempty"`
+}
+
+// pending is client.Pending on the wire, without the code, which stays with the key.
+type pending struct {
+	RequestID        string `json:"request_id"`
+	Page             string `json:"page"`
+	ExpiresInSeconds int64  `json:"expires_in_seconds"`
+}
+
+type listQuestion struct{}
+
+type listAnswer struct {
+	Items []client.Given `json:"items"`
+}
+
+type revokeQuestion struct {
+	LeaseID string `json:"lease_id"`
+}
+
+type revokeAnswer struct{}
+
+type completeQuestion struct{}
+
+// Completed is how the end of the task went.
+type Completed struct {
+	Revoked        int `json:"revoked"` // were live at that moment
+	AlreadyExpired int `json:"already_expired"`
+	Withdrawn      int `json:"withdrawn_pending"`
+	Owed           int `json:"owed"` // at third parties, not yet known to be dead; ebb refuses them
 }
 
 // answer is client.Credential on the wire.

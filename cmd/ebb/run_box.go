@@ -28,6 +28,7 @@ type boxed struct {
 	tool  string
 	// Placeholders in variables, and hosts that git asks for.
 	credentials, git []given
+	direct           []box.Direct
 	dir              string         // of this run, for sockets and keys
 	sockets          []*os.File     // that the box has, to be closed here
 	streams          *stdio.Streams // nil = the streams are passed on as they are
@@ -63,14 +64,17 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	if in.git, err = parseGiven("git", flags.git); err != nil {
 		return nil, err
 	}
+	if in.direct, err = parseHosts(flags.hosts); err != nil {
+		return nil, err
+	}
 	in.spec.User, err = ownerOf(flags.user, in.spec.Work)
 	return in, err
 }
 
 // noneOf refuses flags that only a box could keep.
 func (c *cli) noneOf(flags *runFlags) error {
-	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git) > 0 || flags.user != "" {
-		return usage("--read, --env, --credential, --git and --user are for a box", "leave them out with --box none: CMD sees what you see")
+	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" {
+		return usage("--read, --env, --credential, --git, --host and --user are for a box", "leave them out with --box none: CMD sees what you see")
 	}
 	return nil
 }

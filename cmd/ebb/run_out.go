@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"ebb/broker"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/out"
@@ -59,7 +60,7 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, task broker.Task, 
 		return fail("what ebb names as the way out of the box is none: "+err.Error(), "check that --url is your ebb's; it must run as you or as root")
 	}
 	in.mount("out", dir)
-	in.spec.Ports = map[int]string{box.ProxyPort: box.Dir + "/out/" + outSocket}
+	in.spec.Ports, in.spec.Direct = map[int]string{box.ProxyPort: box.Tunnel}, in.direct
 	in.spec.Files = map[string][]byte{box.Bundle: []byte(b.CA)}
 	in.spec.Env = append(in.spec.Env, box.Bootstrap()...)
 	in.spec.Ready = func(id box.Identity) error {
@@ -70,6 +71,23 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, task broker.Task, 
 		return nil
 	}
 	return nil
+}
+
+// parseHosts reads the hosts that are reached without a proxy.
+func parseHosts(lines []string) ([]box.Direct, error) {
+	var hosts []string
+	for _, line := range lines {
+		host, err := exact.ParseHost(line, 443)
+		if err != nil {
+			return nil, usage("--host "+strconv.Quote(line)+" is no name of a host: "+err.Error(), "write it like --host api.example.com, or with :PORT where that is not 443")
+		}
+		hosts = append(hosts, host.String())
+	}
+	all, err := box.Directs(hosts)
+	if err != nil {
+		return nil, usage("--host: "+err.Error(), "name fewer, or have the programs use HTTPS_PROXY")
+	}
+	return all, nil
 }
 
 // outSocket is what ebb calls the socket of a box.

@@ -189,3 +189,25 @@ func main() {
 		t.Errorf("arrived: %q", got)
 	}
 }
+
+// TestRunDirect: what ignores proxies, as fetch of Node 20 does, reaches a host that is named. No
+// address of the box is a place that the proxy goes to.
+func TestRunDirect(t *testing.T) {
+	t.Parallel()
+	b := newOutBed(t)
+	b.serve()
+	b.put()
+	installed(t, "node")
+	out, errs := b.run(`env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy -u NODE_USE_ENV_PROXY node -e '
+		fetch("https://" + process.env.HOST + "/v1/node", {headers: {Authorization: "Bearer " + process.env.KEY}}).then(r => r.text()).then(t => console.log(t))'
+		for at in 127.1.0.1:${HOST#*:} 127.1.0.1:443 127.0.0.1:3128 localhost:443; do curl -s -o /dev/null -w '%{http_connect}\n' https://$at/; done; true`, "--host", b.host)
+	if !strings.Contains(out, "/v1/node by Bearer ") {
+		t.Errorf("%s%s", out, errs)
+	}
+	if strings.Contains(out, "\n200\n") || strings.Count(out, "\n40") != 4 {
+		t.Errorf("the proxy says %s%s", out, errs)
+	}
+	if got := b.authorizations("/v1/node"); len(got) != 1 || got[0] != "Bearer "+runCanary {
+		t.Errorf("arrived: %q", got)
+	}
+}

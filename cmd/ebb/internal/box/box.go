@@ -33,6 +33,8 @@ type Spec struct {
 	Private []string
 	// Ports are TCP ports of the box's loopback that lead to sockets, by their paths in the box.
 	Ports map[int]string
+	// Direct are hosts whose names lead to Tunnel.
+	Direct []Direct
 	// Standard input, output and error. TTY: the input is a terminal, and only the box's.
 	Stdin, Stdout, Stderr *os.File
 	TTY                   bool

@@ -3,6 +3,7 @@
 //
 //	box.go        Spec, Kind, Running: what runs, what makes a box, one that runs
 //	bootstrap.go  how tools find the way out of a box
+//	direct.go     hosts that programs reach which know of no proxy
 //	layout.go     where things are in a box
 //	socket.go     a directory with a socket in it, checked before a box gets it
 //	status.go     what the first process of a box says to who made it

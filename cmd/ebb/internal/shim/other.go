@@ -13,6 +13,7 @@ type Config struct {
 	Status, Release  *os.File
 	TTY              bool
 	Ports            map[int]string
+	Direct           map[string]string
 	Processes, Files uint64
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 // Parse reads the command line behind the word shim.
 func Parse(args []string) (Config, error) {
-	c := Config{Ports: map[int]string{}}
+	c := Config{Ports: map[int]string{}, Direct: map[string]string{}}
 	f := flag.NewFlagSet("shim", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	status := f.Int("status-fd", 0, "descriptor to report on")
@@ -30,6 +31,14 @@ func Parse(args []string) (Config, error) {
 			return errors.New("not PORT=SOCKET")
 		}
 		c.Ports[int(port)] = socket
+		return nil
+	})
+	f.Func("direct", "address of loopback and the host it stands for, ADDRESS:PORT=HOST:PORT", func(s string) error {
+		address, host, _ := strings.Cut(s, "=")
+		if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().IsLoopback() || host == "" {
+			return errors.New("not ADDRESS:PORT=HOST:PORT")
+		}
+		c.Direct[address] = host
 		return nil
 	})
 	if err := f.Parse(args); err != nil {

@@ -3,11 +3,13 @@
 package shim
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"strconv"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -15,11 +17,12 @@ import (
 // maxCarried is how many connections a port carries at one time. Those beyond wait.
 const maxCarried = 256
 
-// carry listens on a port of the box's loopback and takes each connection to a socket.
-func carry(port int, socket string) error {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// carry listens on an address of the box's loopback and takes each connection to a socket; host:
+// and through a tunnel there to a host, "" = no tunnel.
+func carry(address, socket, host string) error {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("port %d: %w", port, err)
+		return fmt.Errorf("listening in the box: %w", err)
 	}
 	slots := make(chan struct{}, maxCarried)
 	go func() {
@@ -36,7 +39,7 @@ func carry(port int, socket string) error {
 			}
 			go func() {
 				defer func() { <-slots }()
-				splice(c, socket)
+				splice(c, socket, host)
 			}()
 		}
 	}()
@@ -44,17 +47,42 @@ func carry(port int, socket string) error {
 }
 
 // splice copies both ways until both have ended. Each end of one way is passed on by itself.
-func splice(in net.Conn, socket string) {
+func splice(in net.Conn, socket, host string) {
 	defer in.Close()
 	out, err := net.Dial("unix", socket)
 	if err != nil {
 		return
 	}
 	defer out.Close()
+	if host != "" && tunnel(out, host) != nil {
+		return
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() { half(out, in) })
 	wg.Go(func() { half(in, out) })
 	wg.Wait()
+}
+
+// maxHead is how long the head of an answer to CONNECT may be.
+const maxHead = 8 << 10
+
+// tunnel asks for a way to a host (RFC 9110 section 9.3.6). Whoever is asked speaks first only
+// about that: what follows the empty line is not read here.
+func tunnel(c net.Conn, host string) error {
+	if _, err := fmt.Fprintf(c, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", host); err != nil {
+		return err
+	}
+	var head []byte
+	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, one[0]) {
+		if _, err := io.ReadFull(c, one); err != nil || len(head) == maxHead {
+			return errors.Join(errors.New("no answer to CONNECT"), err)
+		}
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), &http.Request{Method: http.MethodConnect})
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	return err
 }
 
 // half copies one way and says that it is over.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +26,9 @@ type Config struct {
 	Release *os.File // whence comes the byte that lets the command begin
 	TTY     bool     // standard input is a terminal that becomes the command's
 	// Ports of loopback and the sockets that they lead to.
-	Ports            map[int]string
+	Ports map[int]string
+	// Direct are addresses of loopback and the hosts that they stand for.
+	Direct           map[string]string
 	Processes, Files uint64 // limits; none is 0
 }
 
@@ -60,7 +64,12 @@ func (c Config) run(say *json.Encoder) (int, error) {
 		return 1, err
 	}
 	for port, socket := range c.Ports {
-		if err := carry(port, socket); err != nil {
+		if err := carry(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), socket, ""); err != nil {
+			return 1, err
+		}
+	}
+	for address, host := range c.Direct {
+		if err := carry(address, box.Tunnel, host); err != nil {
 			return 1, err
 		}
 	}

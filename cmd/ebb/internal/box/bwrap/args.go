@@ -98,6 +98,9 @@ func (p *plan) shim() []string {
 	for _, port := range slices.Sorted(maps.Keys(s.Ports)) {
 		a = append(a, "--port", fmt.Sprintf("%d=%s", port, s.Ports[port]))
 	}
+	for _, d := range s.Direct {
+		a = append(a, "--direct", d.Listen()+"="+d.Host())
+	}
 	if s.TTY {
 		a = append(a, "--tty")
 	}

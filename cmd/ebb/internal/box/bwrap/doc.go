@@ -7,6 +7,7 @@
 //	start.go    start: descriptors, the box's identity, the shim's reports
 //	args.go     what bubblewrap is told
 //	etc.go      the box's own /etc
+//	lowports.go ports that hosts have, without a capability
 //	stage.go    root starts a box as somebody else
 //	running.go  Signal, Kill, Wait
 //	other.go    no box but on Linux

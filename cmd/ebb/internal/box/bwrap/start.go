@@ -75,7 +75,7 @@ func (r *running) start(program string, m mounts, s box.Spec) error {
 		return fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
 	f.started()
-	if err := r.meet(info, s.Ready); err != nil {
+	if err := r.meet(info, s); err != nil {
 		r.abandon()
 		return err
 	}
@@ -89,7 +89,7 @@ func (r *running) start(program string, m mounts, s box.Spec) error {
 
 // meet learns which namespaces the box has, waits for its shim, and tells who wants to know.
 // The shim goes on when it is let, and not when this process closes its pipes.
-func (r *running) meet(info io.Reader, ready func(box.Identity) error) error {
+func (r *running) meet(info io.Reader, s box.Spec) error {
 	var id struct {
 		PID   int    `json:"child-pid"`
 		NetNS uint64 `json:"net-namespace"`
@@ -107,10 +107,13 @@ func (r *running) meet(info io.Reader, ready func(box.Identity) error) error {
 	if err := r.said.Decode(&first); err != nil || !first.Waiting {
 		return fmt.Errorf("%w: bubblewrap ended before the box was furnished, as it says above", box.ErrNone)
 	}
-	if ready == nil {
+	if err := lowPorts(id.PID, s.Direct); err != nil {
+		return err
+	}
+	if s.Ready == nil {
 		return nil
 	}
-	return ready(box.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS})
+	return s.Ready(box.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS})
 }
 
 // files are the descriptors between this process and bubblewrap.

@@ -2,7 +2,6 @@ package broker_test
 
 import (
 	"context"
-	"crypto/rand"
 	"strings"
 	"sync"
 	"testing"
@@ -11,77 +10,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
-	"ebb/broker/people"
 )
-
-const why = "nobody else is awake and orders stand still"
-
-// glassHouse has named people: gil by id, who is an operator; ann and bob by their group.
-func glassHouse(t *testing.T) *brokertest.Env {
-	t.Helper()
-	op := []broker.Role{broker.RoleOperator}
-	return brokertest.New(t, brokertest.Config{
-		BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, People: []string{"gil", "prog", "aud2"}, Decisions: 2, PerDay: 2}, Limits: broker.Limits{HighRiskQuorum: 2},
-		People: []broker.Principal{{ID: "gil", Roles: op, Also: []string{"gil@example.com"}}, {ID: "prog", Roles: append(op, broker.RoleRunner)}, {ID: "aud2", Roles: []broker.Role{broker.RoleAuditor}}, {ID: "norole"}},
-	})
-}
-
-// plan is a token of what somebody is about to begin; a second goes by before they prove it.
-func plan(t *testing.T, x *brokertest.Env, who string) string {
-	t.Helper()
-	_, token, err := x.Broker.PlanBreakGlass(x.Principals[who], "INC-7", why)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x.Clock.Add(time.Second)
-	return token
-}
-
-// signedIn is the id of a new session of somebody.
-func signedIn(t *testing.T, x *brokertest.Env, who string) string {
-	t.Helper()
-	now := x.Clock.Now()
-	s := people.Session{ID: rand.Text(), Act: "act", Person: who, CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(8 * time.Hour)}
-	if err := x.Store.AddSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	return s.ID
-}
-
-// anew is that somebody proved just now, at their identity provider and for just this plan,
-// who they are.
-func anew(t *testing.T, x *brokertest.Env, who, token string) broker.BreakGlassProof {
-	t.Helper()
-	p, _ := x.Broker.ReadBreakGlassPlan(x.Principals[who], token) // of one that is none, nothing
-	now := x.Clock.Now()
-	return broker.BreakGlassProof{AuthAt: now, ACR: "phr", For: p.ID, Session: signedIn(t, x, who), SessionBegan: now, SessionEnds: now.Add(8 * time.Hour)}
-}
-
-func begin(t *testing.T, x *brokertest.Env, who string) (broker.BreakGlass, error) {
-	t.Helper()
-	_, token, err := x.Broker.PlanBreakGlass(x.Principals[who], "INC-7", why)
-	if err != nil {
-		return broker.BreakGlass{}, err
-	}
-	x.Clock.Add(time.Second)
-	return x.Broker.BeginBreakGlass(t.Context(), x.Principals[who], token, anew(t, x, who, token))
-}
-
-func begun(t *testing.T, x *brokertest.Env, who string) broker.BreakGlass {
-	t.Helper()
-	g, err := begin(t, x, who)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-func kind(err error) broker.Kind {
-	if err == nil {
-		return ""
-	}
-	return broker.AsError(err).Kind
-}
 
 // TestBreakGlassWhoBegins: named people, and no program.
 func TestBreakGlassWhoBegins(t *testing.T) {

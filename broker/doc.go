@@ -48,7 +48,7 @@
 //	                      evidence tied to its key, the rate counted, the task read
 //	3  token.go target    scopes and resource to one provider; ceiling and parent
 //	4  token.go judge     policy: deny, ask or allow
-//	5  escalate.go        ask: a grant given before, a cool-down, or a new request
+//	5  escalate.go        ask: a grant given before, a cool-down, or a new request; escalate_code.go its code
 //	                      on the facts of facts.go, as bad as weigh.go finds them;
 //	                      poll.go redeems it, decide.go
 //	                      takes people's verdicts on facts that again.go finds to be

@@ -27,20 +27,13 @@ func published(t *testing.T) *brokertest.Env {
 	return brokertest.New(t, brokertest.Config{Published: true})
 }
 
-func refusedAs(err error) broker.Kind {
-	if err == nil {
-		return ""
-	}
-	return broker.AsError(err).Kind
-}
-
 // A set is drafted by one person, published by another, decides at once, and both are on the record.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	e := published(t)
 	ops, ols := e.Principals[brokertest.Operator], e.Principals[brokertest.Operator2]
 	s := e.Open(t, brokertest.Spec())
-	if _, err := s.AskDeferred(t, "orders:eu/1:write"); refusedAs(err) != broker.Pending {
+	if _, err := s.AskDeferred(t, "orders:eu/1:write"); kind(err) != broker.Pending {
 		t.Fatal(err)
 	}
 	d, err := e.Broker.DraftPolicies(t.Context(), ops, "only reading", cedarFiles(reading))
@@ -55,7 +48,7 @@ func TestPublish(t *testing.T) {
 	if err != nil || live.Version != d.Version || live.Number != 1 || r.Number != 1 || live.Author != ops.ID || live.By != ols.ID || live.Source != policyset.Database || e.Broker.PolicyVersion() != d.Version {
 		t.Fatalf("in force is %+v, %v", live, err)
 	}
-	if _, err := s.AskDeferred(t, "orders:eu/2:write"); refusedAs(err) != broker.Denied {
+	if _, err := s.AskDeferred(t, "orders:eu/2:write"); kind(err) != broker.Denied {
 		t.Errorf("the new set does not decide: %v", err)
 	}
 	for kind, says := range map[string]string{audit.PolicyDrafted: d.Digest(), audit.PolicyPublished: `"author":"ops"`, audit.PolicyReloaded: d.Version} {
@@ -112,7 +105,7 @@ func TestPublishRefuses(t *testing.T) {
 		"another text":              {ols, strings.Repeat("0", 64), broker.Conflict},
 		"no digest":                 {ols, "", broker.Conflict},
 	} {
-		if _, err := e.Broker.PublishPolicies(t.Context(), tt.who, d.ID, tt.digest, broker.Verdict{}); refusedAs(err) != tt.want {
+		if _, err := e.Broker.PublishPolicies(t.Context(), tt.who, d.ID, tt.digest, broker.Verdict{}); kind(err) != tt.want {
 			t.Errorf("%s: got %v, want %s", what, err, tt.want)
 		}
 	}
@@ -154,7 +147,7 @@ func TestPublishRefuses(t *testing.T) {
 		}(),
 		"a runner reads": func() error { _, err := e.Broker.PolicyInForce(e.Principals[brokertest.Runner]); return err }(),
 	} {
-		if refusedAs(err) != broker.Forbidden {
+		if kind(err) != broker.Forbidden {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -182,7 +175,7 @@ func TestAuthorKeepsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"sso:1", "ann@example.org", "ann@example.com"} {
-		if _, err := e.Broker.PublishPolicies(t.Context(), broker.Principal{ID: name, Roles: operator}, d.ID, d.Digest(), broker.Verdict{}); refusedAs(err) != broker.Forbidden {
+		if _, err := e.Broker.PublishPolicies(t.Context(), broker.Principal{ID: name, Roles: operator}, d.ID, d.Digest(), broker.Verdict{}); kind(err) != broker.Forbidden {
 			t.Errorf("%s publishes their own draft: %v", name, err)
 		}
 	}
@@ -211,7 +204,7 @@ func TestPublishRace(t *testing.T) {
 	wg.Wait()
 	won := 0
 	for _, err := range errs {
-		switch k := refusedAs(err); {
+		switch k := kind(err); {
 		case err == nil:
 			won++
 		case k != broker.Conflict && k != broker.NotFound:
@@ -264,12 +257,12 @@ func TestDraftsAreBounded(t *testing.T) {
 		for _, p := range problems {
 			says = append(says, p.String())
 		}
-		if len(problems) == 0 || refusedAs(err) != broker.Invalid || !strings.Contains(strings.Join(says, "\n"), tt.says) {
+		if len(problems) == 0 || kind(err) != broker.Invalid || !strings.Contains(strings.Join(says, "\n"), tt.says) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	for _, note := range []string{strings.Repeat("x", 201), "a\nb", "\u202ea"} {
-		if _, err := e.Broker.DraftPolicies(t.Context(), ops, note, cedarFiles(reading)); refusedAs(err) != broker.Invalid {
+		if _, err := e.Broker.DraftPolicies(t.Context(), ops, note, cedarFiles(reading)); kind(err) != broker.Invalid {
 			t.Errorf("note %.10q: %v", note, err)
 		}
 	}
@@ -287,7 +280,7 @@ func TestFilesAreNotPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Broker.PublishPolicies(t.Context(), e.Principals[brokertest.Operator2], d.ID, d.Digest(), broker.Verdict{}); refusedAs(err) != broker.Conflict || !strings.Contains(broker.AsError(err).Public, "files") {
+	if _, err := e.Broker.PublishPolicies(t.Context(), e.Principals[brokertest.Operator2], d.ID, d.Digest(), broker.Verdict{}); kind(err) != broker.Conflict || !strings.Contains(broker.AsError(err).Public, "files") {
 		t.Error(err)
 	}
 	if err := e.Broker.DropPolicies(t.Context(), e.Principals[brokertest.Operator2], d.ID, d.Digest()); err != nil {
@@ -349,7 +342,7 @@ func TestReplayPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.AskDeferred(t, "orders:eu/1:write"); refusedAs(err) != broker.Pending {
+	if _, err := s.AskDeferred(t, "orders:eu/1:write"); kind(err) != broker.Pending {
 		t.Fatal(err)
 	}
 	rs, err := e.Broker.Requests(t.Context(), ops, broker.RequestFilter{TaskID: s.Task.ID})
@@ -382,11 +375,11 @@ func TestReplayPolicies(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, days := range []int{0, -1, 2, 365} {
-		if _, err := e.Broker.ReplayPolicies(t.Context(), ops, d.ID, days, 0); refusedAs(err) != broker.Invalid {
+		if _, err := e.Broker.ReplayPolicies(t.Context(), ops, d.ID, days, 0); kind(err) != broker.Invalid {
 			t.Errorf("%d days: %v", days, err)
 		}
 	}
-	if _, err := e.Broker.ReplayPolicies(t.Context(), e.Principals[brokertest.Approver], d.ID, 7, 0); refusedAs(err) != broker.Forbidden {
+	if _, err := e.Broker.ReplayPolicies(t.Context(), e.Principals[brokertest.Approver], d.ID, 7, 0); kind(err) != broker.Forbidden {
 		t.Error(err)
 	}
 }

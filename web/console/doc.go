@@ -32,7 +32,7 @@
 //	breakglass.go, breakglass_plan.go, breakglass_one.go  who approves alone in an emergency: the banner, the list, how one begins,
 //	            what came of it, its review
 //	insights.go what a window says of people and credentials; chart/ how that is drawn
-//	passkeys.go passkeys: made and removed in the settings, asked for by the decide forms
+//	passkeys.go passkeys: made and removed in the settings; passkeys_ask.go  asked for by the decide forms
 //	wishes.go   what a person is told, and when
 //	settings.go who am I, how pages look; sessions.go  the browsers in which I am signed in
 package console

@@ -42,11 +42,7 @@ func TestAttestorGone(t *testing.T) {
 	knock(t, h) // one alone may be a caller's own doing
 	knock(t, h)
 	for _, path := range []string{one, both} {
-		page := b.get(path)
-		page.is(t, http.StatusOK, "Approving is off", "cannot judge evidence at the moment")
-		if strings.Contains(page.body, `value="approve"`) || strings.Contains(page.body, "Approve all") || strings.Contains(page.body, "10.0.0.6") {
-			t.Errorf("%s: it can be approved, or tells what is broken", path)
-		}
+		b.get(path).off(t, "cannot judge evidence at the moment", "10.0.0.6")
 	}
 	b.choose(before, rs[0].ID, "approve", nil).is(t, http.StatusServiceUnavailable)
 	b.do(http.MethodPost, "/together", b.multi(beforeBoth), nil).is(t, http.StatusServiceUnavailable)
@@ -114,11 +110,7 @@ func TestRecordGone(t *testing.T) {
 	revoke := "/credentials/" + tok.LeaseID + "/revoke"
 	credential := ops.get("/credentials/" + tok.LeaseID)
 	off.Store(true)
-	page := b.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "Approving is off", "The record cannot be written")
-	if strings.Contains(page.body, `value="approve"`) || strings.Contains(page.body, "read-only transaction") {
-		t.Error("it can be approved, or tells what is broken")
-	}
+	b.get("/requests/"+r.ID).off(t, "The record cannot be written", "read-only transaction")
 	b.choose(before, r.ID, "approve", typedTarget).is(t, http.StatusServiceUnavailable)
 	if h.again(r.ID).State != broker.RequestPending {
 		t.Error("granted")

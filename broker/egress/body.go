@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -72,19 +73,27 @@ func (m *metered) read(p []byte) (int, error) {
 }
 
 // unblock ends the wait for the rest of a body when ctx is done. over is called before the
-// handler of w returns: nothing of w may be used afterwards.
-func unblock(ctx context.Context, w http.ResponseWriter) (over func()) {
+// handler of w returns, after which nothing of w may be used. A connection of HTTP/1 is
+// closed: its server would still read what is left of the body, whatever deadline it has.
+func unblock(ctx context.Context, w http.ResponseWriter, r *http.Request) (over func()) {
 	var mu sync.Mutex
 	returned := false
-	stop := context.AfterFunc(ctx, func() {
+	end := func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if !returned {
+		conn, is := r.Context().Value(connKey{}).(net.Conn)
+		switch {
+		case returned || ctx.Err() == nil:
+		case is && r.ProtoMajor == 1:
+			_ = conn.Close()
+		default:
 			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 		}
-	})
+	}
+	stop := context.AfterFunc(ctx, end)
 	return func() {
 		stop()
+		end()
 		mu.Lock()
 		defer mu.Unlock()
 		returned = true

@@ -41,7 +41,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host, x: x}
 	defer out.over()
 	// A cut waits for nobody: not for a box that is in the middle of its body.
-	defer unblock(ctx, w)()
+	defer unblock(ctx, w, r)()
 	(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.Host = "https", out.authority(), out.authority()

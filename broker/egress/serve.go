@@ -28,10 +28,11 @@ const (
 func (b *box) serve(ctx context.Context, l net.Listener) error {
 	outer := b.server(ctx, http.HandlerFunc(b.connect))
 	inner := b.server(ctx, http.HandlerFunc(b.request))
+	outer.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	inner.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if t, is := c.(*tls.Conn); is {
 			if tun, is := t.NetConn().(*tunnel); is {
-				return context.WithValue(ctx, tunnelKey{}, tun)
+				return context.WithValue(context.WithValue(ctx, connKey{}, tun.Conn), tunnelKey{}, tun)
 			}
 		}
 		return ctx
@@ -141,6 +142,9 @@ type tunnel struct {
 }
 
 type tunnelKey struct{}
+
+// connKey is the connection that a request came by, without what is in its tunnel.
+type connKey struct{}
 
 // Read implements net.Conn.
 func (t *tunnel) Read(p []byte) (int, error) {

@@ -1,4 +1,4 @@
-// Command load measures a Vault (or one that speaks its API) as `ebb bench`
+// Command load measures a Vault or an OpenBao, which speaks its API, as `ebb bench`
 // measures ebb: with package web/load, at 1, 16 and 64 clients, and in rows of the
 // same JSON. ../run starts it; ../README.md says what is compared with what.
 //

@@ -66,7 +66,7 @@ func (f *facts) notes(raw string) []Note {
 	add(NoteHidden, f.hidden, "Characters that cannot be seen or that change how text reads: %d. They are drawn as codes.", f.hidden)
 	add(NoteSymbols, f.symbols, "Pictures or symbols: %d. They are drawn as codes.", f.symbols)
 	add(NoteInvalid, f.invalid, "Bytes that are not text: %d. They are drawn as codes.", f.invalid)
-	add(NoteRuns, f.runs, "Repeated characters are counted, not drawn, in %d places.", f.runs)
+	add(NoteRuns, f.runs, "Runs of one character: %d. They are counted, not drawn.", f.runs)
 	words, n := mixed(raw)
 	add(NoteScripts, n, "Words that mix alphabets or imitate letters: %d. %s", n, strings.Join(words, "; "))
 	text := plainWords(raw)

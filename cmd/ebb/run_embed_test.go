@@ -26,6 +26,7 @@ func TestStaleURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(
+		os.Chmod(dir, 0o700), // a directory of tests is as open as the umask lets it be
 		os.WriteFile(filepath.Join(dir, urlFile), []byte(other.URL+"\n"), 0o600), os.WriteFile(filepath.Join(dir, lockFile), nil, 0o600),
 		keyfile.Write(filepath.Join(dir, operatorKey), keyfile.File{ClientID: "local-operator", Key: key}),
 	); err != nil {

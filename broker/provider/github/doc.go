@@ -13,7 +13,8 @@
 //	appjwt.go       how the App says who it is: an RS256 JWT
 //	refuse.go       GitHub's refusals, as sentences for the caller; rate limits
 //	inject.go       Injector: Bearer at the API, Basic for git, nowhere else
-//	routes.go       the requests of the API that a permission is for
+//	routes.go       the requests of the API that a permission is for, routes_pulls.go those for
+//	                pull requests; covers.go reads them
 //	setup.go        CheckSetup: what is wrong with the App
 //
 // # Scopes

@@ -19,7 +19,7 @@ import (
 func hubs(t testing.TB) map[string]*github.Driver {
 	t.Helper()
 	all := map[string]string{}
-	for _, p := range []string{"actions", "administration", "checks", "contents", "deployments", "issues", "packages", "pull_requests", "statuses", "secrets"} {
+	for _, p := range []string{"actions", "administration", "checks", "contents", "deployments", "issues", "packages", "pull_requests", "statuses", "secrets", "workflows"} {
 		all[p] = "write"
 	}
 	return map[string]*github.Driver{
@@ -62,7 +62,12 @@ func TestInject(t *testing.T) {
 	ds := hubs(t)
 	const read, write = "gh:acme/web/contents:read", "gh:acme/web/contents:write"
 	for _, tt := range []struct{ hub, scope, method, url, want string }{
-		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web", bearer},
+		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/topics", bearer},
+		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/rulesets/7", bearer},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web", bearer},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/pulls/7", bearer},
+		{"github.com", "gh:acme/web/pull_requests:write", "POST", "https://api.github.com/repos/acme/web/issues/7/comments", bearer},
+		{"github.com", "gh:acme/web/contents:write gh:acme/web/workflows:write", "PUT", "https://api.github.com/repos/acme/web/contents/.github/workflows/a.yml", bearer},
 		{"github.com", read, "GET", "https://api.github.com:443/repos/acme/web/contents/a%20b/c.txt?ref=x", bearer},
 		{"github.com", read, "HEAD", "https://api.github.com/repos/acme/web/contents/", bearer},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/git/ref/heads%2fx", bearer},
@@ -84,7 +89,12 @@ func TestInject(t *testing.T) {
 		{"ghes", read, "POST", "https://git.example.com/acme/web.git/git-upload-pack", basic},
 
 		// What another permission, level, method or repository is for.
-		{"github.com", read, "GET", "https://api.github.com/repos/acme/web", ""},
+		{"github.com", "gh:acme/web/issues:read", "GET", "https://api.github.com/repos/acme/web", ""},
+		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/rulesets/rule-suites", ""},
+		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/pulls/comments", ""},
+		{"github.com", "gh:acme/web/pull_requests:read", "GET", "https://api.github.com/repos/acme/web/issues/7", ""},
+		{"github.com", "gh:acme/web/pull_requests:write", "POST", "https://api.github.com/repos/acme/web/issues", ""},
+		{"github.com", "gh:acme/web/workflows:write", "PUT", "https://api.github.com/repos/acme/web/contents/.github/workflows/a.yml", ""},
 		{"github.com", read, "PUT", "https://api.github.com/repos/acme/web/contents/a", ""},
 		{"github.com", read, "PUT", "https://api.github.com/repos/acme/web/pulls/7/merge", ""},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/branches/main/protection", ""},
@@ -102,7 +112,9 @@ func TestInject(t *testing.T) {
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-pack&service=git-receive-pack", ""},
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs", ""},
 		{"github.com", "gh:acme/web/issues:write", "POST", "https://github.com/acme/web.git/git-upload-pack", ""},
-		// What cannot be judged, and what answers with a credential or leads to one.
+		// What may hold a token that clones, what cannot be judged, and what answers with a credential or leads to one.
+		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web", ""},
+		{"github.com", "gh:acme/web/deployments:write", "POST", "https://api.github.com/repos/acme/web/actions/runs/1/pending_deployments", ""},
 		{"github.com", write, "POST", "https://api.github.com/graphql", ""},
 		{"ghes", write, "POST", "https://git.example.com/api/graphql", ""},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/tarball/main", ""},
@@ -181,7 +193,8 @@ func TestInjects(t *testing.T) {
 	d := hubs(t)["github.com"]
 	for scope, want := range map[string]bool{
 		"gh:acme/web/contents:read": true, "gh:acme/web/contents:write gh:acme/web/issues:read": true, "gh:acme/web/packages:read": false,
-		"gh:acme/web/contents:read gh:acme/web/secrets:write": false, "gh:other/web/contents:read": false,
+		"gh:acme/web/contents:write gh:acme/web/workflows:write": true,
+		"gh:acme/web/contents:read gh:acme/web/secrets:write":    false, "gh:other/web/contents:read": false,
 	} {
 		if got := d.Injects(scopes.MustParseSet(scope)); got != want {
 			t.Errorf("%s: %v", scope, got)

@@ -1,22 +1,17 @@
 package github
 
-import (
-	"net/http"
-	"slices"
-	"strings"
-
-	"ebb/broker/exact"
-)
-
 // routes are the requests below /repos/{owner}/{repository} that a permission is for, by
-// its level: those of GitHub's "Permissions required for GitHub Apps" (REST version
-// 2022-11-28), as far as they concern one repository. What is not here is denied. Left out
-// on purpose is what answers with a credential of its own or leads to one: archives, logs,
-// files of releases and artifacts, which are a redirect to a signed URL, and registration
-// tokens of runners. * is one segment without an encoded slash, ** all that follows.
+// its level: those of GitHub's "Permissions required for GitHub Apps" (REST versions
+// 2022-11-28 and 2026-03-10), as far as they concern one repository. What is not here is
+// denied. Left out on purpose is what answers with a credential of its own or leads to one:
+// archives, logs, files of releases and artifacts, which are a redirect to a signed URL, and
+// registration tokens of runners; and approving deployments that wait. The repository itself
+// is with contents and not with metadata, because its answer may hold a token that clones
+// (temp_clone_token). A file of a private repository comes with a download_url that opens
+// that one file for minutes, which the lease does too. * is one segment without an encoded
+// slash, # one of digits, ** all that follows.
 var routes = map[string]map[string]string{
 	"metadata": {"read": `
-GET /
 GET /collaborators
 GET /collaborators/*
 GET /collaborators/*/permission
@@ -32,18 +27,21 @@ GET /license
 GET /properties/values
 GET /rules/branches/**
 GET /rulesets
-GET /rulesets/*
+GET /rulesets/#
 GET /stargazers
 GET /stats/*
 GET /subscribers
 GET /tags
 GET /topics`},
 	"contents": {"read": `
+GET /
+GET /activity
 GET /branches
 GET /branches/*
 GET /codeowners/errors
 GET /commits
 GET /commits/*
+POST /commits/*/comments
 GET /commits/*/branches-where-head
 GET /compare/**
 GET /contents
@@ -54,17 +52,18 @@ GET /git/matching-refs/**
 GET /git/ref/**
 GET /git/tags/*
 GET /git/trees/**
+GET /pulls/#
 GET /readme
 GET /readme/**
 GET /releases
 GET /releases/*
 GET /releases/*/assets
 GET /releases/tags/**`, "write": `
+POST /branches/*/rename
 DELETE /comments/*
 PATCH /comments/*
 POST /comments/*/reactions
 DELETE /comments/*/reactions/*
-POST /commits/*/comments
 PUT /contents/**
 DELETE /contents/**
 POST /dispatches
@@ -91,8 +90,11 @@ GET /issues
 GET /issues/*
 GET /issues/*/assignees/*
 GET /issues/*/comments
+GET /issues/*/dependencies/blocked_by
+GET /issues/*/dependencies/blocking
 GET /issues/*/events
 GET /issues/*/labels
+GET /issues/*/parent
 GET /issues/*/reactions
 GET /issues/*/sub_issues
 GET /issues/*/timeline
@@ -113,6 +115,8 @@ POST /issues/*/labels
 PUT /issues/*/labels
 DELETE /issues/*/labels
 DELETE /issues/*/labels/**
+POST /issues/*/dependencies/blocked_by
+DELETE /issues/*/dependencies/blocked_by/*
 PUT /issues/*/lock
 DELETE /issues/*/lock
 POST /issues/*/reactions
@@ -122,6 +126,8 @@ POST /issues/*/sub_issues
 PATCH /issues/*/sub_issues/priority
 PATCH /issues/comments/*
 DELETE /issues/comments/*
+PUT /issues/comments/*/pin
+DELETE /issues/comments/*/pin
 POST /issues/comments/*/reactions
 DELETE /issues/comments/*/reactions/*
 POST /labels
@@ -130,37 +136,7 @@ DELETE /labels/**
 POST /milestones
 PATCH /milestones/*
 DELETE /milestones/*`},
-	"pull_requests": {"read": `
-GET /commits/*/pulls
-GET /pulls
-GET /pulls/*
-GET /pulls/*/comments
-GET /pulls/*/commits
-GET /pulls/*/files
-GET /pulls/*/merge
-GET /pulls/*/requested_reviewers
-GET /pulls/*/reviews
-GET /pulls/*/reviews/*
-GET /pulls/*/reviews/*/comments
-GET /pulls/comments
-GET /pulls/comments/*
-GET /pulls/comments/*/reactions`, "write": `
-POST /pulls
-PATCH /pulls/*
-POST /pulls/*/comments
-POST /pulls/*/comments/*/replies
-POST /pulls/*/requested_reviewers
-DELETE /pulls/*/requested_reviewers
-POST /pulls/*/reviews
-PUT /pulls/*/reviews/*
-DELETE /pulls/*/reviews/*
-PUT /pulls/*/reviews/*/dismissals
-POST /pulls/*/reviews/*/events
-PUT /pulls/*/update-branch
-PATCH /pulls/comments/*
-DELETE /pulls/comments/*
-POST /pulls/comments/*/reactions
-DELETE /pulls/comments/*/reactions/*`},
+	"pull_requests": pullRoutes,
 	"actions": {"read": `
 GET /actions/artifacts
 GET /actions/artifacts/*
@@ -174,11 +150,18 @@ GET /actions/runs/*/artifacts
 GET /actions/runs/*/attempts/*
 GET /actions/runs/*/attempts/*/jobs
 GET /actions/runs/*/jobs
+GET /actions/runs/*/pending_deployments
 GET /actions/runs/*/timing
 GET /actions/workflows
 GET /actions/workflows/*
 GET /actions/workflows/*/runs
-GET /actions/workflows/*/timing`, "write": `
+GET /actions/workflows/*/timing
+GET /environments
+GET /environments/*
+GET /environments/*/deployment-branch-policies
+GET /environments/*/deployment-branch-policies/*
+GET /environments/*/deployment_protection_rules
+GET /environments/*/deployment_protection_rules/#`, "write": `
 DELETE /actions/artifacts/*
 DELETE /actions/caches
 DELETE /actions/caches/*
@@ -219,61 +202,6 @@ POST /deployments
 DELETE /deployments/*
 POST /deployments/*/statuses
 POST /actions/runs/*/deployment_protection_rule`},
-}
-
-// route is a line of the table.
-type route struct {
-	method  string
-	pattern []string
-}
-
-func (r route) matches(below []string) bool {
-	for i, want := range r.pattern {
-		if want == "*" && i < len(below) && strings.Contains(below[i], "%2f") {
-			return false
-		}
-	}
-	return exact.Matches(r.pattern, below)
-}
-
-// table is routes, read once: by permission and level.
-var table = func() map[string]map[string][]route {
-	out := map[string]map[string][]route{}
-	for permission, levels := range routes {
-		out[permission] = map[string][]route{}
-		for level, text := range levels {
-			for line := range strings.Lines(strings.TrimSpace(text)) {
-				method, path, _ := strings.Cut(strings.TrimSpace(line), " ")
-				var pattern []string
-				if path != "/" {
-					pattern = strings.Split(path[1:], "/")
-				}
-				out[permission][level] = append(out[permission][level], route{method, pattern})
-			}
-		}
-	}
-	return out
-}()
-
-// covers reports whether a request below a repository is one that these permissions are
-// for. below is
-// its path there. HEAD is GET without the body of its answer
-// (RFC 9110 section 9.3.2).
-func covers(permissions map[string]string, method string, below []string) bool {
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	for permission, have := range permissions {
-		for level, lines := range table[permission] {
-			if !atLeast(have, level) {
-				continue
-			}
-			if slices.ContainsFunc(lines, func(r route) bool {
-				return r.method == method && r.matches(below)
-			}) {
-				return true
-			}
-		}
-	}
-	return false
+	// Each route of workflows takes contents as well, and is there.
+	"workflows": {"write": ""},
 }

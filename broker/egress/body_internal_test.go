@@ -36,8 +36,8 @@ func TestSlowBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var cut error
-				s := &sending{b: &box{p: &Proxy{cfg: Config{BodyTime: 30 * time.Second, RequestBytes: 1 << 30, TaskBytes: 1 << 30}}}, cut: func(err error) { cut = err }}
+				var cut atomic.Bool
+				s := &sending{b: &box{p: &Proxy{cfg: Config{BodyTime: 30 * time.Second, RequestBytes: 1 << 30, TaskBytes: 1 << 30}}}, cut: func(error) { cut.Store(true) }}
 				s.answered.Store(c.answered)
 				m := &metered{ReadCloser: io.NopCloser(drip{c.bytes}), s: s, task: new(atomic.Int64), left: 30 * time.Second}
 				for range 300 {
@@ -46,8 +46,8 @@ func TestSlowBodies(t *testing.T) {
 					}
 					time.Sleep(c.pause)
 				}
-				if synctest.Wait(); (cut != nil) != c.cut {
-					t.Errorf("cut: %v", cut)
+				if synctest.Wait(); cut.Load() != c.cut {
+					t.Errorf("cut: %v", cut.Load())
 				}
 			})
 		})

@@ -47,7 +47,8 @@ func (b *bed) boxOf(t *testing.T, s *brokertest.Sandbox) *box {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { x.ended <- b.proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID}, ca) }()
+	proxy := b.proxy // with makes another
+	go func() { x.ended <- proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID}, ca) }()
 	t.Cleanup(cancel)
 	return x
 }

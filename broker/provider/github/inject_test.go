@@ -64,7 +64,7 @@ func TestInject(t *testing.T) {
 	for _, tt := range []struct{ hub, scope, method, url, want string }{
 		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/topics", bearer},
 		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/rulesets/7", bearer},
-		{"github.com", read, "GET", "https://api.github.com/repos/acme/web", bearer},
+		{"github.com", write, "POST", "https://api.github.com/repos/acme/web/commits/x/comments", bearer},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/pulls/7", bearer},
 		{"github.com", "gh:acme/web/pull_requests:write", "POST", "https://api.github.com/repos/acme/web/issues/7/comments", bearer},
 		{"github.com", "gh:acme/web/contents:write gh:acme/web/workflows:write", "PUT", "https://api.github.com/repos/acme/web/contents/.github/workflows/a.yml", bearer},
@@ -89,7 +89,7 @@ func TestInject(t *testing.T) {
 		{"ghes", read, "POST", "https://git.example.com/acme/web.git/git-upload-pack", basic},
 
 		// What another permission, level, method or repository is for.
-		{"github.com", "gh:acme/web/issues:read", "GET", "https://api.github.com/repos/acme/web", ""},
+		{"github.com", read, "POST", "https://api.github.com/repos/acme/web/commits/x/comments", ""},
 		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/rulesets/rule-suites", ""},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/pulls/comments", ""},
 		{"github.com", "gh:acme/web/pull_requests:read", "GET", "https://api.github.com/repos/acme/web/issues/7", ""},
@@ -113,7 +113,7 @@ func TestInject(t *testing.T) {
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs", ""},
 		{"github.com", "gh:acme/web/issues:write", "POST", "https://github.com/acme/web.git/git-upload-pack", ""},
 		// What may hold a token that clones, what cannot be judged, and what answers with a credential or leads to one.
-		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web", ""},
+		{"github.com", "gh:acme/web/metadata:read gh:acme/web/contents:write", "GET", "https://api.github.com/repos/acme/web", ""},
 		{"github.com", "gh:acme/web/deployments:write", "POST", "https://api.github.com/repos/acme/web/actions/runs/1/pending_deployments", ""},
 		{"github.com", write, "POST", "https://api.github.com/graphql", ""},
 		{"ghes", write, "POST", "https://git.example.com/api/graphql", ""},
@@ -234,9 +234,9 @@ func (r *rig) injected(t *testing.T, scope string, c provider.Credential, path s
 func TestInjectedIsAccepted(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "/api/v3")
-	const scope = "gh:acme/web/contents:read gh:acme/web/metadata:read"
+	const scope = "gh:acme/web/contents:read gh:acme/web/issues:read"
 	_, c := r.mint(t, scope)
-	for _, path := range []string{"/api/v3/repos/acme/web", "/acme/web.git/info/refs?service=git-upload-pack"} {
+	for _, path := range []string{"/api/v3/repos/acme/web/issues", "/acme/web.git/info/refs?service=git-upload-pack"} {
 		if _, status := r.injected(t, scope, c, path); status != http.StatusOK {
 			t.Errorf("%s answered %d", path, status)
 		}
@@ -272,9 +272,9 @@ func TestGit(t *testing.T) {
 func TestEnterpriseServer(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "/api/v3", func(c *github.Config) { c.APIVersion = "2022-11-28"; c.GitURL = "" })
-	const scope = "gh:acme/docs/contents:write gh:acme/docs/metadata:read"
+	const scope = "gh:acme/docs/contents:write gh:acme/docs/issues:read"
 	g, c := r.mint(t, scope)
-	for _, path := range []string{"/api/v3/repos/acme/docs", "/acme/docs.git/info/refs?service=git-receive-pack"} {
+	for _, path := range []string{"/api/v3/repos/acme/docs/issues", "/acme/docs.git/info/refs?service=git-receive-pack"} {
 		if _, status := r.injected(t, scope, c, path); status != http.StatusOK {
 			t.Errorf("%s answered %d", path, status)
 		}

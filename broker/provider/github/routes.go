@@ -5,9 +5,9 @@ package github
 // 2022-11-28 and 2026-03-10), as far as they concern one repository. What is not here is
 // denied. Left out on purpose is what answers with a credential of its own or leads to one:
 // archives, logs, files of releases and artifacts, which are a redirect to a signed URL, and
-// registration tokens of runners; and approving deployments that wait. The repository itself
-// is with contents and not with metadata, because its answer may hold a token that clones
-// (temp_clone_token). A file of a private repository comes with a download_url that opens
+// registration tokens of runners; and the repository itself, whose answer may hold a token
+// that clones (temp_clone_token). Left out is also approving deployments that wait, and to
+// comment on a commit takes write, though GitHub calls it reading. A file of a private repository comes with a download_url that opens
 // that one file for minutes, which the lease does too. * is one segment without an encoded
 // slash, # one of digits, ** all that follows.
 var routes = map[string]map[string]string{
@@ -34,14 +34,12 @@ GET /subscribers
 GET /tags
 GET /topics`},
 	"contents": {"read": `
-GET /
 GET /activity
 GET /branches
 GET /branches/*
 GET /codeowners/errors
 GET /commits
 GET /commits/*
-POST /commits/*/comments
 GET /commits/*/branches-where-head
 GET /compare/**
 GET /contents
@@ -60,6 +58,7 @@ GET /releases/*
 GET /releases/*/assets
 GET /releases/tags/**`, "write": `
 POST /branches/*/rename
+POST /commits/*/comments
 DELETE /comments/*
 PATCH /comments/*
 POST /comments/*/reactions

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -145,4 +146,28 @@ func FuzzInject(f *testing.F) {
 			t.Errorf("let through %s %q (host %q)", method, text, host)
 		}
 	})
+}
+
+// TestReadingSendsNothing: a body that goes out with a GET carries out what the box knows.
+func TestReadingSendsNothing(t *testing.T) {
+	t.Parallel()
+	d := driver(t)
+	for _, tt := range []struct {
+		scope, method, url string
+		body               io.Reader
+		ok                 bool
+	}{
+		{"web:registry.example.com/**:read", "GET", "https://registry.example.com/a", nil, true},
+		{"web:registry.example.com/**:read", "GET", "https://registry.example.com/a", strings.NewReader("what the box knows"), false},
+		{"web:registry.example.com/**:read", "HEAD", "https://registry.example.com/a", strings.NewReader("x"), false},
+		{"web:hooks.example.com/in/*:write", "POST", "https://hooks.example.com/in/a", strings.NewReader("x"), true},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, tt.url, tt.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Inject(t.Context(), r, lease(tt.scope)); (err == nil) != tt.ok || err != nil && !errors.Is(err, provider.ErrElsewhere) {
+			t.Errorf("%s %s with %v: %v", tt.method, tt.url, tt.body, err)
+		}
+	}
 }

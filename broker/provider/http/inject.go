@@ -35,6 +35,9 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 		if set, err := scopes.NewSet(s); err != nil || d.Check(set) != nil {
 			continue
 		}
+		if s.Action() == "read" && r.Body != nil && r.Body != http.NoBody {
+			continue // who reads sends nothing: a body would carry out what the box knows
+		}
 		if host.Port == d.port && covers(s, host.Name, r.Method, path) {
 			return nil
 		}

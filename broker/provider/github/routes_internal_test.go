@@ -1,0 +1,26 @@
+package github
+
+import (
+	"net/http"
+	"testing"
+)
+
+// TestReadingChangesNothing: whoever may read by itself, and is asked by nobody, may not
+// write by it, whatever GitHub calls the permission.
+func TestReadingChangesNothing(t *testing.T) {
+	t.Parallel()
+	for permission, levels := range table {
+		for _, r := range levels[readLevel] {
+			if r.method != http.MethodGet {
+				t.Errorf("%s:%s: %s %v", permission, readLevel, r.method, r.pattern)
+			}
+		}
+		for _, lines := range levels {
+			for _, r := range lines {
+				if len(r.pattern) == 0 {
+					t.Errorf("%s: %s of the repository itself: its answer may hold a token", permission, r.method)
+				}
+			}
+		}
+	}
+}

@@ -112,7 +112,9 @@ func (d *desk) fly(f *flight, r client.TokenRequest) {
 	}
 	f.err = err
 	d.mu.Lock()
-	delete(d.open, f.question)
+	if d.open[f.question] == f {
+		delete(d.open, f.question)
+	}
 	d.mu.Unlock()
 	close(f.done)
 }
@@ -147,6 +149,9 @@ func (d *desk) settle(f *flight, cred client.Credential, asked bool) outcome {
 	out := outcomeOf(cred, f.question)
 	d.mu.Lock()
 	nobody := f.callers == 0 && !asked
+	if nobody {
+		delete(d.open, f.question) // who asks from here on asks anew
+	}
 	d.mu.Unlock()
 	if out.State == issued && !nobody {
 		return out

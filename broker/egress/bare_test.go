@@ -1,11 +1,14 @@
 package egress_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"ebb/broker"
 	"ebb/broker/audit"
@@ -103,5 +106,61 @@ func TestBareIsOfOneTask(t *testing.T) {
 	other := b.box(t)
 	if res, body := send(t, other.client(t, false), "GET", host+"/docs/a", ""); res.StatusCode != http.StatusUnauthorized || len(b.arrived()) != 0 {
 		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
+// asking counts what the broker is asked.
+type asking struct {
+	egress.Leases
+	bare atomic.Int64
+}
+
+// Bare implements egress.Leases.
+func (a *asking) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error) {
+	a.bare.Add(1)
+	return a.Leases.Bare(ctx, c)
+}
+
+// Requests without a placeholder cost few questions: one while there is a lease for them,
+// and so many of a box and no more where there is none. What is issued meanwhile is seen.
+func TestBareRequestsAskSeldom(t *testing.T) {
+	t.Parallel()
+	b, _, host := public(t)
+	asks := &asking{Leases: b.Broker}
+	at := b.Config.Now()
+	b.with(t, func(p *egress.Config) { p.Leases, p.Record, p.Now = asks, b.Broker, func() time.Time { return at } })
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("stripe:**:* web:**:*")
+	x := b.boxOf(t, b.Open(t, spec))
+	c := x.client(t, false)
+	if res, _ := send(t, c, "GET", host+"/docs/a", ""); res.StatusCode == http.StatusOK {
+		t.Fatal("it left without a lease")
+	}
+	if _, err := x.s.Ask(t, "web:api.example.com/docs/**:read"); err != nil {
+		t.Fatal(err)
+	}
+	before := asks.bare.Load()
+	for i := range 50 {
+		if res, body := send(t, c, "GET", host+"/docs/a", ""); res.StatusCode != http.StatusOK {
+			t.Fatalf("%d: %d %s", i, res.StatusCode, body)
+		}
+	}
+	if n := asks.bare.Load() - before; n != 1 {
+		t.Errorf("the broker was asked %d times", n)
+	}
+	before = asks.bare.Load()
+	refused := 0
+	for ; refused < 5000; refused++ {
+		if res, body := send(t, c, "GET", host+"/v1/charges", ""); strings.Contains(body, "rate_limited") {
+			break
+		} else if res.StatusCode == http.StatusOK {
+			t.Fatal("it left")
+		}
+	}
+	if n := asks.bare.Load() - before; refused == 5000 || n > int64(refused) {
+		t.Errorf("%d questions for %d requests", n, refused)
+	}
+	if res, body := send(t, c, "GET", host+"/docs/a", ""); res.StatusCode != http.StatusOK {
+		t.Errorf("what it has a lease for: %d %s", res.StatusCode, body)
 	}
 }

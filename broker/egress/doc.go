@@ -5,7 +5,8 @@
 // alive, adds the credential, and marks it in whatever comes back. What ends with a task
 // or a lease is cut, to its last connection.
 //
-// What is injected are secrets of providers that do nothing else (static).
+// What is injected are the credentials of leases that are delivered so: all of static, and
+// of github, oauth and aws what was not asked for as a token.
 //
 //	boxes.go        Boxes: opens a box for a runner, and closes it with its task
 //	registered.go   what is done with one that is open: whose namespace it is, its end by hand
@@ -20,6 +21,7 @@
 //	placeholder.go  where in a request a placeholder may stand
 //	bare.go         requests that need no credential
 //	header.go       Clean: what of a request's headers leaves
+//	tables.go       what looks for it in answers, once for each lease
 //	send.go         the credential is added, the answer is read
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of

@@ -10,7 +10,7 @@ import (
 // free bounds what a box has ebb do for nothing: each of these costs a query or a line.
 type free struct {
 	tells   *rate.Limiter // answers to what the box is
-	unknown *rate.Limiter // placeholders that have not been good in this box
+	unknown *rate.Limiter // placeholders that have not been good in this box, and what may leave without one
 	lines   *rate.Limiter // about refusals, in the log
 
 	mu      sync.Mutex

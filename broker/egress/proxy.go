@@ -58,7 +58,9 @@ type Proxy struct {
 	boxes cuts // boxes that are served, by their task
 	cuts  cuts // what goes on in them, by task and lease
 	pools pools
-	sent  meters
+	// redactors of what is added
+	tables tables
+	sent   meters
 
 	ends ends
 }
@@ -109,6 +111,7 @@ func New(c Config) (*Proxy, error) {
 func (p *Proxy) End(id string) int {
 	n := p.boxes.cut(id, ErrOver) + p.cuts.cut(id, ErrOver)
 	p.pools.drop(id)
+	p.tables.drop(id)
 	p.sent.forget(id)
 	return n
 }
@@ -151,6 +154,7 @@ type box struct {
 	who     broker.Caller
 	ca      *CA
 	free    *free
+	bares   bares
 	slots   chan struct{}
 	busy    chan struct{} // requests under way
 	tunnels chan net.Conn // decrypted ones, on their way to the inner server

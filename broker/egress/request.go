@@ -12,7 +12,7 @@ import (
 )
 
 // request is one request inside of a tunnel. Whatever is not exactly for the tunnel's
-// host, and one that a credential of the caller is for, does not leave.
+// host, and for what a lease of the caller is for, does not leave.
 func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	tun, is := r.Context().Value(tunnelKey{}).(*tunnel)
 	if !is {
@@ -21,9 +21,6 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	}
 	x := b.exchange(r)
 	leaseID, err := b.read(r, tun.host)
-	if err == nil && leaseID == "" {
-		leaseID, err = b.bare(r, tun.host)
-	}
 	if err != nil {
 		b.refuse(w, r, err)
 		return
@@ -33,6 +30,12 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-b.busy }()
 	case <-r.Context().Done():
 		panic(http.ErrAbortHandler)
+	}
+	if leaseID == "" {
+		if leaseID, err = b.bare(r, tun.host); err != nil {
+			b.refuse(w, r, err)
+			return
+		}
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)

@@ -34,15 +34,18 @@ type sending struct {
 	answered atomic.Bool // the upstream has begun to
 	pool     *pool       // of the upstream
 
-	expiry   *time.Timer      // cuts when the lease has had its time
-	redactor *redact.Redactor // of what was added; nil = nothing was
-	echoes   atomic.Int64     // secrets that came back
+	expiry   *time.Timer  // cuts when the lease has had its time
+	redactor *table       // of what was added; nil = nothing was
+	echoes   atomic.Int64 // secrets that came back
 }
 
 // over lets go of what it holds, when the answer is all back.
 func (s *sending) over() {
 	if s.expiry != nil {
 		s.expiry.Stop()
+	}
+	if s.redactor != nil {
+		s.b.p.tables.give(s.redactor, s.ctx.Err() != nil, s.b.p.cfg.Now())
 	}
 	if s.pool != nil {
 		s.b.p.pools.leave(s.pool, s.b.p.cfg.Now())
@@ -87,8 +90,8 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, deny(StrayPlaceholder, nil)
 	}
 	if !use.Bare {
-		if s.redactor, err = redactorOf(before, out); err != nil {
-			return nil, deny(Doubt, err)
+		if err := s.lookFor(before, out); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.meter(out); err != nil {
@@ -122,9 +125,26 @@ func strayIn(h http.Header) bool {
 	return false
 }
 
-// redactorOf looks for what an injector added: values of headers, in Basic its two
-// parts, and values of parameters.
-func redactorOf(before, after *http.Request) (*redact.Redactor, error) {
+// lookFor has what was added looked for in the answer.
+func (s *sending) lookFor(before, after *http.Request) error {
+	secrets, err := secretsOf(before, after)
+	if err == nil {
+		s.redactor, err = s.b.p.tables.take(s.b.who, s.leaseID, secrets, s.b.p.cfg.Now())
+	}
+	if err != nil && !errors.As(err, new(*Denial)) {
+		err = deny(Doubt, err)
+	}
+	return err
+}
+
+// signed are headers that say how a request is signed for AWS. No secret is in them, and the
+// signature is good for this request alone.
+var signed = []string{"Authorization", "X-Amz-Date", "X-Amz-Content-Sha256"}
+
+// secretsOf is what an injector added: values of headers, in Basic its two parts, and
+// values of parameters.
+func secretsOf(before, after *http.Request) ([]string, error) {
+	aws := strings.HasPrefix(after.Header.Get("Authorization"), awsScheme+" ")
 	var secrets []string
 	add := func(s string) {
 		if len(s) >= redact.MinSecret {
@@ -133,7 +153,7 @@ func redactorOf(before, after *http.Request) (*redact.Redactor, error) {
 	}
 	for name, values := range after.Header {
 		for _, v := range values {
-			if slices.Contains(before.Header[name], v) {
+			if slices.Contains(before.Header[name], v) || aws && slices.Contains(signed, name) {
 				continue
 			}
 			scheme, rest, two := strings.Cut(v, " ")
@@ -161,7 +181,7 @@ func redactorOf(before, after *http.Request) (*redact.Redactor, error) {
 			}
 		}
 	}
-	return redact.New(secrets...)
+	return secrets, nil
 }
 
 // answer is what comes back, before anything of it goes to the box.

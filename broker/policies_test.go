@@ -304,6 +304,7 @@ func TestTryPolicies(t *testing.T) {
 		"nothing more":  {`@id("x") forbid (principal, action, resource);`, "orders:eu/1:write", false, true, 0},
 		"everything":    {`@id("x") permit (principal, action, resource);`, "orders:eu/1:write", true, false, 2},
 		"in disguise":   {`@id("x") permit (principal is Ebb::Sandbox, action, resource is Ebb::Resource) when { 1 < 2 };`, "orders:eu/1:write", true, false, 2},
+		"by egress":     {`@id("x") permit (principal, action, resource) when { context.delivery == "egress" };`, "orders:eu/1:write", false, true, 2},
 		"of a provider": {`@id("x") permit (principal, action, resource in Ebb::Provider::"mail");`, "mail:a:send", true, false, 1},
 		"reading":       {reading, "orders:eu/1:read", false, true, 0},
 	} {

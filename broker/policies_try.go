@@ -115,19 +115,23 @@ func everythingAt(providers []string) (scopes.Set, error) {
 
 // OpenProviders are those of which these policies grant everything to the worst of
 // askers, with no question: a sandbox that nothing is known of, in a task that has read what
-// strangers wrote and was caught, for what cannot be taken back.
+// strangers wrote and was caught, for what cannot be taken back, whether it is handed out
+// or goes by egress.
 func (b *Broker) OpenProviders(set *policy.Set) (open []string) {
 	for _, name := range slices.Sorted(maps.Keys(b.cfg.Providers)) {
 		all, err := everythingAt([]string{name})
 		if err != nil {
 			continue
 		}
-		d, err := set.Decide(policy.Query{
-			Sandbox: policy.Sandbox{ID: "sbx_anybody", Attestor: "nobody"}, Task: policy.Task{ID: "tsk_any", Depth: MaxDelegationDepth}, Scopes: all, TTL: b.cfg.Limits.MaxTTL,
-			Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken, Record: policy.Record{Denials: 100, Violations: 100}, Revocability: policy.RevocableNever, Taint: []string{MoreTaint},
-		})
-		if err == nil && d.Effect == policy.Allow {
-			open = append(open, name)
+		for _, delivery := range []string{policy.DeliveryToken, policy.DeliveryEgress} {
+			d, err := set.Decide(policy.Query{
+				Sandbox: policy.Sandbox{ID: "sbx_anybody", Attestor: "nobody"}, Task: policy.Task{ID: "tsk_any", Depth: MaxDelegationDepth}, Scopes: all, TTL: b.cfg.Limits.MaxTTL,
+				Binding: policy.BindingDPoP, Delivery: delivery, Record: policy.Record{Denials: 100, Violations: 100}, Revocability: policy.RevocableNever, Taint: []string{MoreTaint},
+			})
+			if err == nil && d.Effect == policy.Allow {
+				open = append(open, name)
+				break
+			}
 		}
 	}
 	return open

@@ -52,9 +52,18 @@ func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since 
 	return nil
 }
 
-// mayBegin writes to the row of the session: who ends it waits for this, or this waits for
-// them and then finds no row.
+// beginning is the advisory lock of who begins a break-glass: no constraint knows that two
+// names are of one person.
+const beginning = 0x6562622d676c6173
+
+// mayBegin waits for others that begin, and writes to the row of the session: who ends it
+// waits for this, or this waits for them and then finds no row.
 func mayBegin(ctx context.Context, sess *session, g broker.BreakGlass, since time.Time, most int) error {
+	if sess.e.lock != "" {
+		if _, err := sess.exec(ctx, "SELECT pg_advisory_xact_lock(?)", int64(beginning)); err != nil {
+			return err
+		}
+	}
 	n, err := sess.exec(ctx, "UPDATE sessions SET seen_at = seen_at WHERE id = ? AND person = ? AND expires_at > ?", g.Session, g.Person, millis(g.BegunAt))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("the session has ended: %w", broker.ErrNotFound)

@@ -49,7 +49,17 @@ func breakGlassRace(t *journalTest) {
 		_, err := desks[i%2].ReviewBreakGlass(ctx, gs[0].ID, fmt.Sprint(i), "x", Epoch.Add(time.Hour), glassEntry(audit.BreakGlassReviewed))
 		return err
 	})
-	if n := t.written("breakglass."); n != 3 {
+	names := []broker.BreakGlass{Glass("ida"), Glass("ida.berg")}
+	for i := range names {
+		names[i].Also = []string{"ida@example.org"}
+		t.signedIn(names[i])
+	}
+	one("begin under two names", func(i int) error {
+		g := names[i%2]
+		g.ID, g.Proof = ID("brk_"), fmt.Sprintf(`{"key":"%d"}`, i)
+		return desks[i%2].BeginBreakGlass(ctx, g, Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
+	})
+	if n := t.written("breakglass."); n != 4 {
 		t.Errorf("%d entries", n)
 	}
 }

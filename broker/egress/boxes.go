@@ -139,18 +139,23 @@ func (b *Boxes) Open(ctx context.Context, who broker.Principal, taskID, tool str
 func (b *Boxes) serve(o *opened, ca *CA) error {
 	ctx, cut := context.WithCancelCause(b.ctx)
 	o.cut = cut
+	ctx, done := b.cfg.Proxy.boxes.begin(ctx, lineage(o.box.Caller())...) // who ends its task from here on finds it
+	over := func() {
+		done()
+		cut(nil)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	task := o.box.TaskID
 	switch {
 	case b.ctx.Err() != nil:
-		cut(nil)
+		over()
 		return errStopping
-	case b.cfg.Runners.TaskOver(task, o.box.Above...): // who ends it from here on finds the box
-		cut(nil)
+	case b.cfg.Runners.TaskOver(task, o.box.Above...):
+		over()
 		return broker.E(broker.Conflict, "The task is complete. Nothing of it is alive and nothing mints for it again.", broker.ErrTaskClosed)
 	case len(b.of[task]) >= b.cfg.PerTask:
-		cut(nil)
+		over()
 		return errManyBoxes
 	}
 	if b.of[task] == nil {
@@ -159,7 +164,7 @@ func (b *Boxes) serve(o *opened, ca *CA) error {
 	b.of[task][o.box.ID] = o
 	b.served.Go(func() {
 		err := b.cfg.Proxy.Serve(ctx, o.l, o.box.Caller(), ca)
-		cut(nil)
+		over()
 		b.forget(o)
 		if !errors.Is(err, ErrBox) && !errors.Is(err, ErrOver) {
 			b.cfg.Logger.WarnContext(ctx, "a box ended by itself", "task_id", task, "box", o.box.ID, "error", err)

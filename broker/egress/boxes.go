@@ -139,7 +139,7 @@ func (b *Boxes) Open(ctx context.Context, who broker.Principal, taskID, tool str
 func (b *Boxes) serve(o *opened, ca *CA) error {
 	ctx, cut := context.WithCancelCause(b.ctx)
 	o.cut = cut
-	ctx, done := b.cfg.Proxy.boxes.begin(ctx, lineage(o.box.Caller())...) // who ends its task from here on finds it
+	ctx, done := b.cfg.Proxy.begin(ctx, o.box.Caller()) // who ends its task from here on finds it
 	over := func() {
 		done()
 		cut(nil)
@@ -163,7 +163,7 @@ func (b *Boxes) serve(o *opened, ca *CA) error {
 	}
 	b.of[task][o.box.ID] = o
 	b.served.Go(func() {
-		err := b.cfg.Proxy.Serve(ctx, o.l, o.box.Caller(), ca)
+		err := b.cfg.Proxy.serve(ctx, o.l, o.box.Caller(), ca)
 		over()
 		b.forget(o)
 		if !errors.Is(err, ErrBox) && !errors.Is(err, ErrOver) {

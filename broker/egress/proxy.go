@@ -133,12 +133,22 @@ func (p *Proxy) Doubt() {
 // done, the listener fails, or End is called for its task or one above it. It closes the
 // listener.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
+	ctx, done := p.begin(ctx, who)
+	defer done()
+	return p.serve(ctx, l, who, ca)
+}
+
+// begin registers a box: End finds it from here on, and ends ctx. done follows.
+func (p *Proxy) begin(ctx context.Context, who broker.Caller) (_ context.Context, done func()) {
+	return p.boxes.begin(ctx, lineage(who)...)
+}
+
+// serve is Serve for a box that is registered.
+func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
 	free, err := newFree()
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	ctx, done := p.boxes.begin(ctx, lineage(who)...)
-	defer done()
 	b := &box{p: p, who: who, ca: ca, free: free, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })
 	defer stop()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -94,12 +95,19 @@ func completing(a *ask.Client) func(context.Context) (mcp.Completed, error) {
 	}
 }
 
+// lastAnswer is how long what was called may still be answered after the signal to stop.
+const lastAnswer = 2 * time.Second
+
 func (c *cli) mcpStdio(cmd *cobra.Command) error {
 	s, _, err := c.mcpService(cmd)
 	if err != nil {
 		return err
 	}
-	if err := s.Serve(cmd.Context(), io.NopCloser(c.stdin), unclosed{c.stdout}); err != nil {
+	// Who ends its own task is told to stop by the runner, maybe before the answer is out.
+	ctx, stop := context.WithCancel(context.WithoutCancel(cmd.Context()))
+	defer stop()
+	defer context.AfterFunc(cmd.Context(), func() { time.AfterFunc(lastAnswer, stop) })()
+	if err := s.Serve(ctx, io.NopCloser(c.stdin), unclosed{c.stdout}); err != nil {
 		return fail("the MCP client sent what cannot be read: "+err.Error(), "start `ebb mcp` from an MCP client; it speaks JSON-RPC, one message a line")
 	}
 	return nil

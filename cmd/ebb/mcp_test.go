@@ -13,6 +13,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"ebb/broker/brokertest/counterpart"
 )
 
 // shell is an ebb that serves, and how to run others beside it.
@@ -132,9 +134,7 @@ func TestMCPBinary(t *testing.T) {
 // In a box it works over the runner's socket, and the runner ends the task when asked.
 func TestMCPInABox(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("EBB_TEST_BWRAP") == "" {
-		t.Skip("EBB_TEST_BWRAP is not set")
-	}
+	counterpart.Need(t, "EBB_TEST_BWRAP")
 	s := newShell(t)
 	work, err := os.MkdirTemp("", "ebb-mcp-")
 	if err != nil {

@@ -81,6 +81,7 @@ itself; tasks that it opened are completed.`,
 		}
 		return c.bench(cmd, &f)
 	})
+	cmd.AddCommand(newBenchEgress(c))
 	return c.output(c.remote(cmd))
 }
 

@@ -48,9 +48,12 @@ func (c *cli) benchServer(ctx context.Context, b *bench.Config) (stop func(), er
 		s.args = append(s.args, "--config", c.configFile)
 	}
 	b.Resource = "https://bench.invalid/api"
-	people, err := benchPeople(b)
+	b.RunnerID, b.ServerID = benchRunner, "bench-server"
+	people, signers, err := benchPeople([]benchPerson{{ID: b.RunnerID, Roles: []broker.Role{broker.RoleRunner}}, {ID: b.ServerID, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{b.Resource}}})
 	if err == nil {
-		s.env, err = c.benchEnv(filepath.Join(dir, "data"), people, set.Providers()[0], b.Resource)
+		b.Runner, b.Server = signers[0], signers[1]
+		provider := fmt.Sprintf("[{name: %s, kind: jwt, resource: %q}]", set.Providers()[0], b.Resource)
+		s.env, err = c.benchEnv(filepath.Join(dir, "data"), people, provider)
 	}
 	if err == nil {
 		b.Issuer, err = s.start(ctx)
@@ -115,7 +118,7 @@ func (s *benched) stop() {
 
 // benchEnv is the configuration of the measured ebb: the caller's stores, and
 // everything else its own.
-func (c *cli) benchEnv(data, people, provider, resource string) ([]string, error) {
+func (c *cli) benchEnv(data, people, providers string) ([]string, error) {
 	// A port that stays the same when the process is restarted.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -135,36 +138,39 @@ func (c *cli) benchEnv(data, people, provider, resource string) ([]string, error
 		env = append(env, "EBB_LISTEN_UNIX="+filepath.Join(filepath.Dir(data), "ebb.sock"))
 	}
 	return append(env,
-		"EBB_LISTEN="+l.Addr().String(), "EBB_DATA_DIR="+data, "EBB_PRINCIPALS="+people,
-		fmt.Sprintf("EBB_PROVIDERS=[{name: %s, kind: jwt, resource: %q}]", provider, resource),
+		"EBB_LISTEN="+l.Addr().String(), "EBB_DATA_DIR="+data, "EBB_PRINCIPALS="+people, "EBB_PROVIDERS="+providers,
 		"EBB_LIMITS_OWNER_PER_MINUTE=100000000", "EBB_LIMITS_OWNER_LIVE=100000000", "EBB_LIMITS_MAX_LEASES=1000000", "EBB_LIMITS_MAX_MINTS_PER_MINUTE=1000000",
 	), nil
 }
 
-// benchPeople makes the keys of the runner and of the resource server and
-// describes both as the value of EBB_PRINCIPALS.
-func benchPeople(b *bench.Config) (string, error) {
-	type person struct {
-		ID        string            `json:"id"`
-		Roles     []broker.Role     `json:"roles"`
-		Audiences []string          `json:"audiences,omitempty"`
-		Keys      []json.RawMessage `json:"keys"`
-	}
-	b.RunnerID, b.ServerID = "bench-runner", "bench-server"
-	people := []person{{ID: b.RunnerID, Roles: []broker.Role{broker.RoleRunner}}, {ID: b.ServerID, Roles: []broker.Role{broker.RoleResourceServer}, Audiences: []string{b.Resource}}}
-	for i, signer := range []*jose.Signer{&b.Runner, &b.Server} {
+// benchRunner is the runner of an ebb that a bench has started.
+const benchRunner = "bench-runner"
+
+// benchPerson is one principal as EBB_PRINCIPALS has it.
+type benchPerson struct {
+	ID        string            `json:"id"`
+	Roles     []broker.Role     `json:"roles"`
+	Audiences []string          `json:"audiences,omitempty"`
+	Keys      []json.RawMessage `json:"keys"`
+}
+
+// benchPeople makes a key for everybody and describes them as the value of
+// EBB_PRINCIPALS.
+func benchPeople(people []benchPerson) (string, []jose.Signer, error) {
+	signers := make([]jose.Signer, len(people))
+	for i := range people {
 		var err error
-		if *signer, err = client.NewKey(jose.ES256); err != nil {
-			return "", err
+		if signers[i], err = client.NewKey(jose.ES256); err != nil {
+			return "", nil, err
 		}
-		jwk, err := publicJWK(*signer)
+		jwk, err := publicJWK(signers[i])
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		people[i].Keys = []json.RawMessage{jwk}
 	}
 	text, err := json.Marshal(people) // JSON is YAML
-	return string(text), err
+	return string(text), signers, err
 }
 
 // awaitServer waits until the ebb that writes its URL to path is ready.

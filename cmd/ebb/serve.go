@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ebb/broker/egress"
 	"ebb/cmd/ebb/internal/config"
 )
 
@@ -29,11 +30,12 @@ from EBB_ variables, which win. Lists of mappings are YAML in a variable, too.
 
   KEY                      VARIABLE                       DEFAULT
 ` + keys.String(),
-		RunE: c.do(func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context()) }),
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context(), nil) }),
 	}
 }
 
-func (c *cli) serve(ctx context.Context) error {
+// serve runs the broker. resolver is as in settings.
+func (c *cli) serve(ctx context.Context, resolver egress.Resolver) error {
 	cfg, err := c.checkConfig()
 	if err != nil {
 		return err
@@ -49,7 +51,7 @@ func (c *cli) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := wire(ctx, settings{Config: cfg, Log: log, Tracer: tracer})
+	n, err := wire(ctx, settings{Config: cfg, Log: log, Tracer: tracer, Resolver: resolver})
 	if err != nil {
 		return err
 	}

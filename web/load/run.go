@@ -20,6 +20,8 @@ type Job struct {
 	// Check judges an answer; body is only valid during the call. Called by
 	// several clients at once, while the clock runs: keep it cheap.
 	Check func(request int, status int, body []byte) error
+	// Connected is called when all connections are there and nothing is sent; nil = nothing.
+	Connected func()
 }
 
 // patience is how long after the window the last answers may come.
@@ -50,6 +52,9 @@ func Run(ctx context.Context, t Target, j Job) (Result, error) {
 	for i := range workers {
 		workers[i].latencies = make([]time.Duration, 0, 1<<12)
 	}
+	if j.Connected != nil {
+		j.Connected()
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	cpu, sent := processCPU(), time.Now()
@@ -72,7 +77,11 @@ func Run(ctx context.Context, t Target, j Job) (Result, error) {
 	sum := Summary(j.Op, j.Clients, end.Sub(begin), all)
 	sum.Errors, sum.First = r.Errors, r.First
 	// Clients ask for a number once more than they send when the requests are used up.
-	sum.ClientCPU = cpu / time.Duration(max(1, next.Load()))
+	sum.Sent = int(next.Load())
+	if !j.Repeat {
+		sum.Sent = min(sum.Sent, len(j.Requests))
+	}
+	sum.ClientCPU = cpu / time.Duration(max(1, sum.Sent))
 	if sum.Ops == 0 {
 		return sum, fmt.Errorf("%s: no good answer: %s", j.Op, sum.First)
 	}

@@ -12,6 +12,7 @@ type Result struct {
 	Ops     int           `json:"ops"`
 	Errors  int           `json:"errors"`
 	First   string        `json:"first_error,omitempty"`
+	Sent    int           `json:"-"` // requests, with those of the warm-up
 	Took    time.Duration `json:"took_ns"`
 	Rate    float64       `json:"per_second"` // good answers in a second
 	P50     time.Duration `json:"p50_ns"`

@@ -13,6 +13,9 @@ import (
 type Target struct {
 	URL *url.URL    // scheme, host and port
 	TLS *tls.Config // nil = the system's roots
+	// Connect opens a connection on which HTTP can be spoken at once; nil = to URL, by TCP
+	// and, for https, TLS. Proxies and unix sockets are reached by it.
+	Connect func(context.Context) (net.Conn, error)
 }
 
 // Addr is host:port.
@@ -36,9 +39,12 @@ func (t Target) Dial(ctx context.Context, life time.Duration) (*Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	var c net.Conn
 	var err error
-	if t.URL.Scheme == "https" {
+	switch {
+	case t.Connect != nil:
+		c, err = t.Connect(ctx)
+	case t.URL.Scheme == "https":
 		c, err = (&tls.Dialer{NetDialer: &d, Config: t.TLS}).DialContext(ctx, "tcp", t.Addr())
-	} else {
+	default:
 		c, err = d.DialContext(ctx, "tcp", t.Addr())
 	}
 	if err != nil {

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/internal/bench"
+	"ebb/cmd/ebb/internal/egressbench"
+	"ebb/cmd/ebb/internal/out"
+)
+
+var egressColumns = []out.Column[egressbench.Row]{
+	{Name: "op", Cell: func(r egressbench.Row) string { return r.Op }},
+	{Name: "way", Cell: func(r egressbench.Row) string { return r.Way }},
+	{Name: "clients", Cell: func(r egressbench.Row) string { return strconv.Itoa(r.Clients) }},
+	{Name: "ops", Cell: func(r egressbench.Row) string { return strconv.Itoa(r.Ops) }},
+	{Name: "errors", Cell: func(r egressbench.Row) string { return strconv.Itoa(r.Errors) }},
+	{Name: "per_second", Cell: func(r egressbench.Row) string { return figure(r.Rate, 0) }},
+	{Name: "p50_ms", Cell: func(r egressbench.Row) string { return figure(float64(r.P50)/1e6, 3) }},
+	{Name: "p99_ms", Cell: func(r egressbench.Row) string { return figure(float64(r.P99)/1e6, 3) }},
+	{Name: "proxy_us", Cell: func(r egressbench.Row) string { return figure(float64(r.CPU)/1e3, 0) }},
+	{Name: "mb_per_second", Cell: func(r egressbench.Row) string { return figure(r.MBps, 0) }},
+	{Name: "note", Cell: func(r egressbench.Row) string { return r.Note + " " + r.First }},
+}
+
+var boundColumns = []out.Column[egressbench.Bound]{
+	{Name: "bound", Cell: func(b egressbench.Bound) string { return b.Name }},
+	{Name: "asked", Cell: func(b egressbench.Bound) string { return figure(b.Bound, 1) + " " + b.Unit }},
+	{Name: "measured", Cell: func(b egressbench.Bound) string { return strconv.FormatFloat(b.Measured, 'f', 2, 64) + " " + b.Unit }},
+	{Name: "holds", Cell: func(b egressbench.Bound) string { return map[bool]string{true: "yes", false: "NO"}[b.Holds] }},
+}
+
+// figure is "" for 0, which nobody has measured.
+func figure(x float64, digits int) string {
+	if x == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'f', digits, 64)
+}
+
+func newBenchEgress(c *cli) *cobra.Command {
+	b := egressbench.Config{}
+	var quick bool
+	var mib int
+	cmd := &cobra.Command{
+		Use: "egress", Short: "Measure the egress proxy, beside nginx where that is installed", Args: cobra.NoArgs,
+		Long: `Measure what requests cost that egress adds a credential to: small ones, with 1, 16
+and 64 clients that each wait for their answer; large answers; tunnels that nobody uses;
+how soon streams end whose credential is revoked; and what ebb run adds to bubblewrap.
+Each is measured by every way in turn (straight to the upstream, by nginx that adds a
+header and writes no log, by ebb), and medians of all rounds are reported.
+
+An ebb and an upstream are started as processes of their own, with their data in a
+temporary directory and the stores of --config and EBB_ variables (none: SQLite and the
+ledger in process). proxy_us is what the proxy used of all cores for one request, as
+/proc says, so it takes Linux. That ebb knows its boxes by their sockets
+(egress.identity: socket), because the clients are in no box: who is in one is asked of
+the kernel once for each connection, and these stay. Tunnels have used one request.`,
+	}
+	fl := cmd.Flags()
+	fl.IntSliceVar(&b.Clients, "clients", []int{1, 16, 64}, "concurrent clients, 1 to 64, one measurement each")
+	fl.DurationVar(&b.Window, "window", 2*time.Second, "time of one measurement")
+	fl.IntVar(&b.Rounds, "rounds", 5, "measurements of which the median is reported")
+	fl.IntVar(&mib, "body", 64, "large answers, in MiB")
+	fl.IntVar(&b.Tunnels, "tunnels", 1000, "tunnels that nobody uses")
+	fl.IntVar(&b.Streams, "streams", 500, "streams of which the credential is revoked")
+	fl.IntVar(&b.Runs, "runs", 20, "how often ebb run is run")
+	fl.BoolVar(&quick, "quick", false, "a smoke test of a few seconds, its figures say nothing")
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
+		if quick {
+			b.Clients, b.Window, b.Rounds, mib, b.Tunnels, b.Streams, b.Runs = []int{1, 8}, 150*time.Millisecond, 1, 4, 20, 20, 1
+		}
+		b.Body = int64(mib) << 20
+		return c.benchEgress(cmd.Context(), b)
+	})
+	cmd.AddCommand(newBenchUpstream(c), newBenchProxy(c))
+	return c.output(cmd)
+}
+
+func (c *cli) benchEgress(ctx context.Context, b egressbench.Config) error {
+	if b.Window < 50*time.Millisecond || b.Window > bench.MaxWindow {
+		return usage("--window is out of range", "choose from 50ms to "+bench.MaxWindow.String())
+	}
+	for _, n := range b.Clients {
+		if n < 1 || n > 64 {
+			return usage(fmt.Sprintf("%d clients are out of range", n), "choose from 1 to 64: so many connections one box has")
+		}
+	}
+	for _, n := range []int64{int64(b.Rounds), b.Body >> 20, int64(b.Tunnels), int64(b.Streams), int64(b.Runs)} {
+		if n < 1 || n > 4000 {
+			return usage(fmt.Sprintf("%d is out of range", n), "choose from 1 to 4000")
+		}
+	}
+	if path, err := exec.LookPath("bwrap"); err == nil {
+		b.Bwrap = path
+	}
+	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
+		if path, err := exec.LookPath(name); err == nil && b.Nginx == "" {
+			b.Nginx = path
+		}
+	}
+	b.Announce = func(what string) { c.sayf("ebb bench egress: %s ...\n", what) }
+	if b.Nginx == "" {
+		c.sayf("ebb bench egress: nginx is not installed, nothing is measured beside it\n")
+	}
+	stop, err := c.benchEgressParts(ctx, &b)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if b.HTTP, err = c.httpClient(); err != nil {
+		return err
+	}
+	report, err := egressbench.Run(ctx, b)
+	if err != nil {
+		return err
+	}
+	if c.format == out.JSON {
+		return out.One(c.stdout, c.format, nil, report)
+	}
+	if err := out.List(c.stdout, c.format, egressColumns, report.Rows); err != nil || c.format != out.Table {
+		return err
+	}
+	fmt.Fprintln(c.stdout)
+	return out.List(c.stdout, c.format, boundColumns, report.Bounds)
+}

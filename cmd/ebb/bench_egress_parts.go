@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ebb/broker"
+	"ebb/cmd/ebb/internal/egressbench"
+	"ebb/cmd/ebb/internal/keyfile"
+)
+
+// newBenchUpstream is the upstream of `ebb bench egress`, for a process of its own. The
+// secret that it wants comes by its input, and it goes when that ends.
+func newBenchUpstream(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "upstream DIR", Short: "The upstream of the bench", Args: cobra.ExactArgs(1), Hidden: true,
+		RunE: c.do(func(cmd *cobra.Command, args []string) error {
+			in := bufio.NewReader(c.stdin)
+			secret, err := in.ReadString('\n')
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(cmd.Context())
+			defer cancel()
+			go func() {
+				defer cancel()
+				_, _ = io.Copy(io.Discard, in)
+			}()
+			return egressbench.Serve(ctx, args[0], strings.TrimSuffix(secret, "\n"), func(address string) { c.printf("%s\n", address) })
+		}),
+	}
+}
+
+// newBenchProxy is `ebb serve` that knows the name of the upstream.
+func newBenchProxy(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "proxy", Short: "The ebb of the bench", Args: cobra.NoArgs, Hidden: true,
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
+			return c.serve(cmd.Context(), loopbackName(egressbench.Host))
+		}),
+	}
+}
+
+// loopbackName is a resolver that knows one name, which is this machine's.
+type loopbackName string
+
+// LookupNetIP implements egress.Resolver.
+func (n loopbackName) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if strings.TrimSuffix(host, ".") != string(n) {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
+}
+
+// benchEgressParts starts the upstream and the ebb, and fills in how to reach them.
+func (c *cli) benchEgressParts(ctx context.Context, b *egressbench.Config) (stop func(), err error) {
+	if b.Dir, err = os.MkdirTemp("", "ebb-bench-"); err != nil { // mode 0700
+		return nil, fail(err.Error(), "set TMPDIR to a directory that this user can write to")
+	}
+	var ends []func()
+	stop = func() {
+		for i := range ends {
+			ends[len(ends)-1-i]()
+		}
+		_ = os.RemoveAll(b.Dir)
+	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
+	if b.Self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if b.Roots, err = egressbench.NewCertificate(b.Dir); err != nil {
+		return nil, err
+	}
+	b.Secret = "sk_bench_" + rand.Text()
+	end, err := benchUpstream(b)
+	if err != nil {
+		return nil, err
+	}
+	ends = append(ends, end)
+	s := &benched{dir: b.Dir, args: []string{"bench", "egress", "proxy"}}
+	if c.configFile != "" {
+		s.args = append(s.args, "--config", c.configFile)
+	}
+	if s.env, err = c.benchEgressEnv(b); err != nil {
+		return nil, err
+	}
+	ends = append(ends, s.stop)
+	if b.Issuer, err = s.start(ctx); err != nil {
+		return nil, err
+	}
+	b.Server = s.child.Process.Pid
+	return stop, nil
+}
+
+// benchEgressEnv is the configuration of the ebb: a secret of kind static for the upstream,
+// and a runner who may put it there.
+func (c *cli) benchEgressEnv(b *egressbench.Config) ([]string, error) {
+	b.RunnerID, b.KeyFile = benchRunner, filepath.Join(b.Dir, "runner.key")
+	people, signers, err := benchPeople([]benchPerson{{ID: b.RunnerID, Roles: []broker.Role{broker.RoleRunner, broker.RoleOperator}}})
+	if err != nil {
+		return nil, err
+	}
+	b.Runner = signers[0]
+	if err := keyfile.Write(b.KeyFile, keyfile.File{ClientID: b.RunnerID, Key: b.Runner}); err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(b.Address)
+	if err != nil {
+		return nil, err
+	}
+	host := net.JoinHostPort(egressbench.Host, port)
+	providers := fmt.Sprintf(`[{name: %s, kind: static, resource: "https://%s", config: {secret: %s, hosts: [%q], inject: {header: Authorization, prefix: "Bearer "}, grants: {load: {read: {methods: [GET], paths: ["/v1/**"]}}}}}]`,
+		egressbench.Provider, host, egressbench.Secret, host)
+	env, err := c.benchEnv(filepath.Join(b.Dir, "data"), people, providers)
+	return append(env, "EBB_EGRESS_ENABLED=true", "EBB_EGRESS_IDENTITY=socket", "EBB_EGRESS_PRIVATE_HOSTS="+egressbench.Host+"=127.0.0.1/32",
+		"EBB_EGRESS_CA_FILE="+egressbench.Certificate(b.Dir), "EBB_LIMITS_USES_PER_MINUTE=100000000"), err
+}
+
+// benchUpstream starts the upstream; end ends it.
+func benchUpstream(b *egressbench.Config) (end func(), err error) {
+	child := exec.Command(b.Self, "bench", "egress", "upstream", b.Dir)
+	in, err1 := child.StdinPipe()
+	said, err2 := child.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	if err := child.Start(); err != nil {
+		return nil, err
+	}
+	end = func() {
+		_ = in.Close()
+		_ = child.Wait()
+	}
+	_, err = io.WriteString(in, b.Secret+"\n")
+	if err == nil {
+		var line string
+		line, err = bufio.NewReader(said).ReadString('\n')
+		b.Address = strings.TrimSuffix(line, "\n")
+	}
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("the upstream does not start: %w", err)
+	}
+	return end, nil
+}

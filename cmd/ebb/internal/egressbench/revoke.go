@@ -1,0 +1,130 @@
+package egressbench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ebb/web/load"
+)
+
+// cutPatience is how long a stream may go on after its credential was revoked before it
+// counts as one that was not cut.
+const cutPatience = 10 * time.Second
+
+// revoke measures how long after a credential was revoked its streams end, from the moment
+// in which somebody asks for that.
+func (b *run) revoke(ctx context.Context) error {
+	var rows []Row
+	for range b.Rounds {
+		r, err := b.revokeOnce(ctx)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	note := rows[0].Note
+	r := median(rows)
+	r.Note = note
+	b.add(r)
+	return nil
+}
+
+func (b *run) revokeOnce(ctx context.Context) (Row, error) {
+	t, err := b.people.open(ctx, (b.Streams+perBox-1)/perBox)
+	if err != nil {
+		return Row{}, err
+	}
+	defer t.end(ctx)
+	_, port, _ := net.SplitHostPort(b.Address)
+	ends := make([]time.Time, b.Streams)
+	var wg sync.WaitGroup
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		wg.Wait()
+	}()
+	var events atomic.Int64
+	for i := range b.Streams {
+		w := way{url: b.straight("https"), bearer: t.placeholder, connect: t.boxes[i/perBox].tunnel(port)}
+		c, r, err := w.stream(ctx)
+		if err != nil {
+			return Row{}, fmt.Errorf("stream %d: %w", i+1, err)
+		}
+		conns = append(conns, c)
+		wg.Go(func() {
+			for err := error(nil); err == nil; events.Add(1) {
+				_, err = r.ReadSlice('\n')
+			}
+			ends[i] = time.Now()
+		})
+	}
+	had := events.Load()
+	time.Sleep(2 * eventEvery)
+	if events.Load() == had {
+		return Row{}, errors.New("nothing comes by the streams")
+	}
+	asked := time.Now()
+	if _, err := b.people.runner.RevokeLease(ctx, t.lease, "bench"); err != nil {
+		return Row{}, err
+	}
+	answered := time.Since(asked)
+	for _, c := range conns { // who is not cut is found out, too
+		_ = c.SetReadDeadline(asked.Add(cutPatience))
+	}
+	wg.Wait()
+	var all []time.Duration
+	left := 0
+	for _, end := range ends {
+		if took := end.Sub(asked); took < cutPatience {
+			all = append(all, took)
+		} else {
+			left++
+		}
+	}
+	sum := load.Summary(opRevoke, b.Streams, 0, all)
+	sum.Errors = left
+	return Row{Result: sum, Way: wayMITM, Note: fmt.Sprintf("server-sent events; from the request to revoke to the end at the client; the answer to it came after %.1f ms", float64(answered.Microseconds())/1e3)}, nil
+}
+
+// stream opens one that has said something.
+func (w way) stream(ctx context.Context) (net.Conn, *bufio.Reader, error) {
+	c, err := w.connect(ctx, "http/1.1")
+	if err != nil {
+		return nil, nil, err
+	}
+	r := bufio.NewReaderSize(c, 1<<10)
+	err = w.events(ctx, c, r)
+	if err != nil {
+		_ = c.Close()
+	}
+	return c, r, err
+}
+
+// events asks for a stream and reads until its first event.
+func (w way) events(ctx context.Context, c net.Conn, r *bufio.Reader) error {
+	req, err := w.request(ctx, "/v1/events")
+	if err != nil {
+		return err
+	}
+	if err := req.Write(c); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(r, req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	_, err = r.ReadSlice('\n')
+	return err
+}

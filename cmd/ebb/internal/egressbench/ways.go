@@ -1,0 +1,82 @@
+package egressbench
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+
+	"ebb/web/load"
+)
+
+// Names of ways.
+const (
+	wayStraight = "straight"
+	wayUnix     = "nginx, unix"
+	wayTCP      = "nginx, tcp"
+	wayTLS      = "nginx, tls"
+	wayTLS2     = "nginx, tls, h2"
+	wayBase     = "ebb, base url"
+	wayMITM     = "ebb, connect"
+	wayMITM2    = "ebb, connect, h2"
+)
+
+// way is one from a client to the upstream.
+type way struct {
+	name    string
+	url     *url.URL // scheme, host, and what comes before the path at the upstream
+	bearer  string   // what the client brings
+	connect connect
+	h2      bool
+	pids    []int // of what is between; none = nothing is
+	note    string
+}
+
+// all are the ways there are, over the one box of a task and, where it runs, nginx.
+func (b *run) all(t *task, n *nginx) []way {
+	_, port, _ := net.SplitHostPort(b.Address)
+	authority := net.JoinHostPort(Host, port)
+	box, ebb := t.boxes[0], []int{b.Server}
+	at := func(scheme, path string) *url.URL { return &url.URL{Scheme: scheme, Host: authority, Path: path} }
+	ways := []way{{name: wayStraight, url: at("https", ""), bearer: b.Secret, connect: secure("tcp", b.Address, b.Roots), note: "TLS, no proxy"}}
+	if n != nil {
+		// What clients bring is replaced, as ebb replaces it.
+		ways = append(ways,
+			way{name: wayUnix, url: at("http", ""), bearer: t.placeholder, connect: plain("unix", n.unix), pids: n.pids, note: "adds the header, no log; TLS to the upstream, verified"},
+			way{name: wayTCP, url: at("http", ""), bearer: t.placeholder, connect: plain("tcp", n.tcp), pids: n.pids, note: "the same"},
+			way{name: wayTLS, url: at("https", ""), bearer: t.placeholder, connect: secure("unix", n.tls, b.Roots), pids: n.pids, note: "the same, TLS on both sides"},
+			way{name: wayTLS2, url: at("https", ""), bearer: t.placeholder, connect: secure("unix", n.tls, b.Roots), h2: true, pids: n.pids, note: "the same, one connection"})
+	}
+	return append(ways,
+		way{name: wayBase, url: at("http", "/to/"+authority), bearer: t.placeholder, connect: plain("unix", box.socket), pids: ebb, note: "every request on the record before it leaves; the answer is looked through for the secret"},
+		way{name: wayMITM, url: at("https", ""), bearer: t.placeholder, connect: box.tunnel(port), pids: ebb, note: "the same, TLS on both sides"},
+		way{name: wayMITM2, url: at("https", ""), bearer: t.placeholder, connect: box.tunnel(port), h2: true, pids: ebb, note: "the same, one connection"})
+}
+
+// target is the way as package load takes it.
+func (w way) target() load.Target {
+	return load.Target{URL: w.url, Connect: func(ctx context.Context) (net.Conn, error) { return w.connect(ctx, "http/1.1") }}
+}
+
+// transport is the way as net/http takes it.
+func (w way) transport() *http.Transport {
+	protocol, protocols := "http/1.1", new(http.Protocols)
+	protocols.SetHTTP1(!w.h2)
+	protocols.SetHTTP2(w.h2)
+	if w.h2 {
+		protocol = "h2"
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return w.connect(ctx, protocol) }
+	return &http.Transport{DialContext: dial, DialTLSContext: dial, Protocols: protocols, DisableCompression: true, ReadBufferSize: 64 << 10}
+}
+
+// request is a GET of a path at the upstream.
+func (w way) request(ctx context.Context, path string) (*http.Request, error) {
+	u := *w.url
+	u.Path += path
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err == nil {
+		r.Header.Set("Authorization", "Bearer "+w.bearer)
+	}
+	return r, err
+}

@@ -114,6 +114,33 @@ func TestDeliveryByEgress(t *testing.T) {
 	eventually(t, "the sealed credential is erased", func() bool { return len(x.handles(t)) == 0 && len(x.up.Alive()) == 0 })
 }
 
+// TestDeliveryOfAnyLength: what egress could not look for in answers is not minted for it, and
+// what the provider has made is taken back. As a token it is handed out.
+func TestDeliveryOfAnyLength(t *testing.T) {
+	t.Parallel()
+	for n, ok := range map[int]bool{provider.MinInjected - 1: false, provider.MinInjected: true, provider.MaxInjected: true, provider.MaxInjected + 1: false} {
+		x := thirdParty(t, shape{
+			party:  brokertest.Party{ByHandle: true, Shape: func(c *provider.Credential) { c.Token = provider.NewSecret(strings.Repeat("x", n)) }},
+			config: brokertest.Config{Egress: true, Policies: allowing("")},
+			change: func(p *broker.Provider) { p.Driver = bearing{p.Driver} },
+		})
+		s := x.Open(t, upSpec())
+		_, err := asked(t, s, "up:a:read", policy.DeliveryEgress)
+		if (err == nil) != ok {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+		if !ok {
+			if e := broker.AsError(err); e.Kind != broker.Denied || !strings.Contains(e.Public, "8192 bytes") {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+			eventually(t, "it is taken back", func() bool { return len(x.up.Alive()) == 0 })
+		}
+		if tok, err := asked(t, s, "up:b:read", policy.DeliveryToken); err != nil || len(tok.Token.Reveal()) != n {
+			t.Errorf("%d bytes as a token: %v", n, err)
+		}
+	}
+}
+
 // TestDeliveryAsked: who asks for the token itself gets it, if policy says so, and egress
 // has no use for it then. What cannot be delivered as asked is refused before anything is minted.
 func TestDeliveryAsked(t *testing.T) {

@@ -133,6 +133,8 @@ func (m *minting) call(ctx context.Context) (provider.Credential, error) {
 		return cred, m.fall(cred, errors.New("the driver returned no credential that could be handed out"))
 	case l.Delivery == policy.DeliveryEgress && cred.Handle.Empty():
 		return cred, m.fall(cred, errors.New("the driver returned nothing that egress could work from"))
+	case l.Delivery == policy.DeliveryEgress && !cred.Token.CanInject():
+		return cred, E(Denied, unfindable, m.fall(cred, errUnfindable))
 	case cred.ExpiresAt.After(l.ExpiresAt):
 		err := m.fall(cred, errWider)
 		return cred, E(Internal, "The broker refused to issue more than was asked for.", errors.Join(errWider, err))
@@ -142,6 +144,12 @@ func (m *minting) call(ctx context.Context) (provider.Credential, error) {
 	}
 	return cred, nil
 }
+
+// What comes back of a credential has to be found (I8), or each of its requests would be
+// refused.
+var errUnfindable = errors.New("the credential is too short or too long for egress to look for it in answers")
+
+var unfindable = fmt.Sprintf("The provider's credential is not of %d to %d bytes: egress could not look for it in answers. Nothing was issued. Ask for delivery token, or have the provider make smaller ones.", provider.MinInjected, provider.MaxInjected)
 
 // What is handed out can be taken back at least as surely as those were told who
 // decided (I7).

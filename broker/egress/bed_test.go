@@ -36,6 +36,7 @@ type bed struct {
 	boxes    *egress.Boxes
 	upstream *httptest.Server
 	host     string // name and port of the upstream
+	secrets  *safe.Safe
 	names    *names
 	log      *lockedLog
 
@@ -93,8 +94,8 @@ func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Confi
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	secrets := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
-	if err := secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
+	b.secrets = safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
+	if err := b.secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
 		t.Fatal(err)
 	}
 	driver, err := static.New("stripe", static.Config{
@@ -103,7 +104,7 @@ func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Confi
 			"read":  {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
 			"write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
 		}},
-	}, secrets, nil)
+	}, b.secrets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,6 +141,10 @@ func (s *sending) lookFor(before, after *http.Request) error {
 // signature is good for this request alone.
 var signed = []string{"Authorization", "X-Amz-Date", "X-Amz-Content-Sha256"}
 
+// schemes are those that may stand alone before a secret. Another first word may be a part of
+// it, as the first pair of a Cookie is.
+var schemes = []string{"bearer", "basic", "token", "dpop", "apikey"}
+
 // secretsOf is what an injector added: values of headers, in Basic its two parts, and
 // values of parameters.
 func secretsOf(before, after *http.Request) ([]string, error) {
@@ -157,11 +161,13 @@ func secretsOf(before, after *http.Request) ([]string, error) {
 				continue
 			}
 			scheme, rest, two := strings.Cut(v, " ")
-			if !two {
+			if two {
+				add(rest)
+			}
+			if !two || !slices.Contains(schemes, strings.ToLower(scheme)) {
 				add(v)
 				continue
 			}
-			add(rest)
 			if raw, err := base64.StdEncoding.DecodeString(rest); err == nil && strings.EqualFold(scheme, "Basic") {
 				user, password, _ := strings.Cut(string(raw), ":")
 				add(user)

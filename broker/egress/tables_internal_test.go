@@ -12,7 +12,7 @@ import (
 
 // long is a token that takes megabytes to look for.
 func long(i int) []string {
-	return []string{fmt.Sprintf("%08d", i) + strings.Repeat("abcdefghijklmnop", 30)}
+	return []string{fmt.Sprintf("%08d", i) + strings.Repeat("abcdefghijklmnop", 400)}
 }
 
 func TestTables(t *testing.T) {

@@ -7,6 +7,14 @@ import (
 	"ebb/broker/exact"
 )
 
+// Lengths, in bytes, of a secret that egress adds to requests and looks for in their
+// answers. A shorter one stands in texts by chance; a longer one is above what servers take in
+// a header (nginx and Apache take lines of 8 KiB, unless they are told otherwise).
+const (
+	MinInjected = 8
+	MaxInjected = 8 << 10
+)
+
 // Elsewhere is ErrElsewhere and why, which holds nothing that the sandbox wrote.
 func Elsewhere(why string) error { return fmt.Errorf("%w: %s", ErrElsewhere, why) }
 

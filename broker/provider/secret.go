@@ -38,6 +38,12 @@ func (s Secret) Reveal() string {
 // Empty reports whether there is no secret.
 func (s Secret) Empty() bool { return s.p == nil }
 
+// CanInject reports whether egress can add the secret to requests and look for it in their
+// answers: whether its length is one for that.
+func (s Secret) CanInject() bool {
+	return s.p != nil && len(*s.p) >= MinInjected && len(*s.p) <= MaxInjected
+}
+
 // Equal compares in constant time.
 func (s Secret) Equal(o Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(o.Reveal())) == 1

@@ -2,90 +2,172 @@ package redact
 
 import (
 	"errors"
-	"math"
+	"math/bits"
 )
 
 // automaton recognises a set of patterns, none of them empty. A state is the longest
 // end of what was read that begins a pattern; 0 is the root.
+//
+// A token of 8 KiB has some 460,000 states, nearly all of them in the middle of one
+// pattern: such a one is a link. The others, where patterns part and where texts are most of
+// the time, have a row that says where each byte leads. A state with a row is where its row
+// begins; those of links come after them.
 type automaton struct {
 	class [256]uint16 // bytes that occur in no pattern share class 0
-	width int         // number of classes
-	next  []uint16    // state*width + class
-	depth []int32     // of a state: how much of what was read it remembers
-	found []int32     // the longest pattern that ends in a state; 0 = none
-	first [256]bool   // bytes that begin a pattern
+	shift int         // a row has 1<<shift places
+	rows  []uint32    // the next state by class; with hit, when a pattern ends there
+	said  []memory    // of states with rows
+	links []link
+	first [256]bool // bytes that begin a pattern
 }
 
-var errTooMany = errors.New("redact: there are too many secrets to look for at one time")
+// link is a state that one byte leads on from. Any other goes on where it would from the
+// state behind, which is the next longest end.
+type link struct {
+	memory
+	behind uint32
+	to     uint32 // with hit, as in rows
+	on     byte
+}
+
+// memory is what a state knows of what was read: how much it remembers, and the longest
+// pattern that ends there, 0 = none.
+type memory struct{ depth, found int32 }
+
+// hit marks states in which a pattern ends.
+const hit = 1 << 31
+
+// maxStates are those of some 38 KiB of secrets; one takes 20 bytes.
+const maxStates = 2 << 20
+
+// rowDepth is how deep all states have rows: few texts agree with a pattern for longer by
+// chance.
+const rowDepth = 2
+
+var errTooMany = errors.New("redact: there are too many secrets to look for at one time, or they are too long")
 
 func newAutomaton(patterns []string) (*automaton, error) {
-	a := &automaton{width: 1}
-	total := 1
+	a := &automaton{}
+	total, width := 1, 1
 	for _, p := range patterns {
 		total += len(p)
+		a.first[p[0]] = true
 		for i := range len(p) {
 			if a.class[p[i]] == 0 {
-				a.class[p[i]] = uint16(a.width)
-				a.width++
+				a.class[p[i]] = uint16(width)
+				width++
 			}
 		}
 	}
-	if total > math.MaxUint16 {
+	if total > maxStates {
 		return nil, errTooMany
 	}
-	a.add() // the root
+	a.shift = bits.Len(uint(width - 1))
+	t := newTrie(total)
 	for _, p := range patterns {
-		state := 0
-		for i := range len(p) {
-			at := state*a.width + int(a.class[p[i]])
-			if a.next[at] == 0 {
-				child := a.add()
-				a.depth[child] = int32(i + 1)
-				a.next[at] = uint16(child)
-			}
-			state = int(a.next[at])
-		}
-		a.found[state] = int32(len(p))
-		a.first[p[0]] = true
+		t.put(p)
 	}
-	a.link()
+	a.link(t)
 	return a, nil
-}
-
-func (a *automaton) add() int {
-	a.next = append(a.next, make([]uint16, a.width)...)
-	a.depth = append(a.depth, 0)
-	a.found = append(a.found, 0)
-	return len(a.depth) - 1
 }
 
 // link makes the trie a machine: where a pattern does not go on, it goes to the longest
 // end of what was read that begins one. Breadth first, since that end is shorter.
-func (a *automaton) link() {
-	back := make([]uint16, len(a.depth))
-	var queue []int
-	for c := range a.width {
-		if s := a.next[c]; s != 0 {
-			queue = append(queue, int(s))
+func (a *automaton) link(t *trie) {
+	as := a.number(t)
+	behind := make([]uint32, len(as)) // of a node of the trie: the state
+	queue := make([]int32, 1, len(as))
+	for len(queue) > 0 {
+		n := queue[0]
+		queue = queue[1:]
+		end := behind[n]
+		t.found[n] = max(t.found[n], a.of(end).found)
+		*a.of(as[n]) = memory{depth: t.depth[n], found: t.found[n]}
+		a.flat(as[n], end)
+		if !t.next[n] && len(t.more[n]) == 0 { // whatever comes, the state behind says where to
+			a.lead(as[n], 0, a.step(end, 0))
+		}
+		t.each(n, func(b byte, child int32) {
+			if n != 0 {
+				behind[child] = a.step(end, b) &^ hit
+			}
+			to := as[child]
+			if t.found[child] > 0 || a.of(behind[child]).found > 0 {
+				to |= hit
+			}
+			a.lead(as[n], b, to)
+			queue = append(queue, child)
+		})
+	}
+}
+
+// number says which state each node of a trie is.
+func (a *automaton) number(t *trie) []uint32 {
+	as := make([]uint32, len(t.on))
+	rows := 0
+	for n := range as {
+		if t.depth[n] <= rowDepth || len(t.more[int32(n)]) > 0 {
+			rows++
 		}
 	}
-	for len(queue) > 0 {
-		s := queue[0]
-		queue = queue[1:]
-		a.found[s] = max(a.found[s], a.found[back[s]])
-		for c := range a.width {
-			at, behind := s*a.width+c, a.next[int(back[s])*a.width+c]
-			if child := a.next[at]; child != 0 {
-				back[child] = behind
-				queue = append(queue, int(child))
-			} else {
-				a.next[at] = behind
+	a.rows, a.said, a.links = make([]uint32, rows<<a.shift), make([]memory, rows), make([]link, len(as)-rows)
+	row, next := uint32(0), uint32(len(a.rows))
+	for n := range as {
+		if t.depth[n] <= rowDepth || len(t.more[int32(n)]) > 0 {
+			as[n] = row << a.shift
+			row++
+		} else {
+			as[n] = next
+			next++
+		}
+	}
+	return as
+}
+
+// of is what a state knows.
+func (a *automaton) of(state uint32) *memory {
+	if n := uint32(len(a.rows)); state >= n {
+		return &a.links[state-n].memory
+	}
+	return &a.said[state>>a.shift]
+}
+
+// flat has a state lead wherever the one behind it does.
+func (a *automaton) flat(state, behind uint32) {
+	if n := uint32(len(a.rows)); state >= n {
+		a.links[state-n].behind = behind
+		return
+	}
+	if state != 0 {
+		for b, c := range a.class {
+			if c != 0 {
+				a.rows[state+uint32(c)] = a.step(behind, byte(b))
 			}
 		}
 	}
 }
 
-// step reads one byte.
-func (a *automaton) step(state uint16, b byte) uint16 {
-	return a.next[int(state)*a.width+int(a.class[b])]
+// lead has a state lead on by a byte.
+func (a *automaton) lead(state uint32, b byte, to uint32) {
+	if n := uint32(len(a.rows)); state >= n {
+		a.links[state-n].on, a.links[state-n].to = b, to
+		return
+	}
+	a.rows[state+uint32(a.class[b])] = to
 }
+
+// step reads one byte: the next state, with hit.
+func (a *automaton) step(state uint32, b byte) uint32 {
+	n := uint32(len(a.rows))
+	for state >= n {
+		l := &a.links[state-n]
+		if l.on == b {
+			return l.to
+		}
+		state = l.behind
+	}
+	return a.rows[state+uint32(a.class[b])]
+}
+
+// bytes is what it takes of memory, about.
+func (a *automaton) bytes() int { return 4*len(a.rows) + 8*len(a.said) + 20*len(a.links) }

@@ -35,7 +35,7 @@ func New(secrets ...string) (*Redactor, error) {
 }
 
 // Bytes is what it takes of memory, about.
-func (r *Redactor) Bytes() int { return 2*len(r.a.next) + 4*len(r.a.depth) + 4*len(r.a.found) }
+func (r *Redactor) Bytes() int { return r.a.bytes() }
 
 // Text is s with a mark in place of each secret, and how many there were.
 func (r *Redactor) Text(s string) (string, int) {
@@ -51,7 +51,7 @@ func (r *Redactor) Text(s string) (string, int) {
 // scan is one text as it comes in.
 type scan struct {
 	a     *automaton
-	state uint16
+	state uint32
 	held  []byte // read and not given on: what may still become a secret
 	spans []span // of held: what is secret, in order, apart from each other
 	marks int
@@ -68,23 +68,29 @@ type span struct {
 func (s *scan) feed(out, p []byte) []byte {
 	at := len(s.held)
 	s.held = append(s.held, p...)
-	state := s.state
-	for i := at; i < len(s.held); i++ {
+	a, state, text := s.a, s.state, s.held
+	rows := a.rows
+	for i := at; i < len(text); i++ {
 		if state == 0 {
-			for i < len(s.held) && !s.a.first[s.held[i]] {
+			for i < len(text) && !a.first[text[i]] {
 				i++
 			}
-			if i == len(s.held) {
+			if i == len(text) {
 				break
 			}
 		}
-		state = s.a.step(state, s.held[i])
-		if n := int(s.a.found[state]); n > 0 {
-			s.cover(i+1-n, i+1)
+		if int(state) < len(rows) {
+			state = rows[state+uint32(a.class[text[i]])]
+		} else {
+			state = a.step(state, text[i])
+		}
+		if state >= hit {
+			state &^= hit
+			s.cover(i+1-int(a.of(state).found), i+1)
 		}
 	}
 	s.state = state
-	return s.release(out, len(s.held)-int(s.a.depth[state]))
+	return s.release(out, len(s.held)-int(a.of(state).depth))
 }
 
 // end appends what is left: nothing comes after it.
@@ -138,6 +144,8 @@ func (s *scan) release(out []byte, n int) []byte {
 	}
 	out = append(out, s.held[at:n]...)
 	s.spans = kept
-	s.held = append(s.held[:0], s.held[n:]...)
+	if n > 0 {
+		s.held = append(s.held[:0], s.held[n:]...)
+	}
 	return out
 }

@@ -81,7 +81,7 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 
 func TestNewRefusesWhatCannotBeLookedFor(t *testing.T) {
 	t.Parallel()
-	for _, bad := range [][]string{nil, {""}, {"1234567"}, {"long enough", "short"}, {strings.Repeat("x", 1<<16)}} {
+	for _, bad := range [][]string{nil, {""}, {"1234567"}, {"long enough", "short"}, {strings.Repeat("x", 1<<18)}} {
 		if r, err := redact.New(bad...); err == nil {
 			t.Errorf("%d secrets: %v", len(bad), r)
 		}
@@ -242,6 +242,51 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("%q in pieces: %q (%d marks), %v; want %q (%d)", text, out, got, err, want, marks)
 		}
 	})
+}
+
+// random is a text of so many characters as tokens have them, the same for each seed.
+func random(seed uint64, n int) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
+	rng := rand.New(rand.NewPCG(seed, 1))
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = alphabet[rng.IntN(len(alphabet))]
+	}
+	return string(out)
+}
+
+// A token of 8 KiB is found in every form, whole and in streams, and none of it is left;
+// one that differs in its last byte stays.
+func TestLongSecrets(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{random(1, 1200), random(2, 4096), random(3, 8<<10), strings.Repeat("ab", 4<<10), strings.Repeat("x", 8<<10), strings.Repeat("é", 4<<10)} {
+		r := mustNew(t, s)
+		for name, echo := range echoes(s) {
+			marks := 0
+			out, err := io.ReadAll(r.Reader(io.NopCloser(iotest.HalfReader(strings.NewReader("before "+echo+" after"))), func(n int) { marks += n }))
+			if err != nil || marks != 1 || len(out) > len("before  after")+len(redact.Mark)+24 {
+				t.Errorf("%s of %d bytes: %d marks, %d bytes, %v", name, len(s), marks, len(out), err)
+			}
+		}
+		other := s[:len(s)-2] + "!!"
+		if out, n := r.Text(other); n != 0 || out != other {
+			t.Errorf("another of %d bytes: %d marks", len(s), n)
+		}
+	}
+}
+
+// What it takes to look for a token: memory, and the time to make it once for a lease.
+func BenchmarkNew(b *testing.B) {
+	for _, n := range []int{40, 520, 1200, 4096, 8 << 10} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := random(1, n)
+			var r *redact.Redactor
+			for b.Loop() {
+				r = mustNew(b, s)
+			}
+			b.ReportMetric(float64(r.Bytes()), "table-bytes")
+		})
+	}
 }
 
 func BenchmarkReader(b *testing.B) {

@@ -72,10 +72,13 @@ func TestMissingOrUnusableSecrets(t *testing.T) {
 		"looks like CR LF":   {static.Place{Header: "X-Api-Key"}, "canary\u560d\u560aX-Admin: 1", false}, // cut to bytes it is CR LF
 		"not UTF-8":          {static.Place{Header: "X-Api-Key"}, "canary\xff", false},
 		"space":              {static.Place{Header: "X-Api-Key"}, " canary", false},
+		"all there is":       {static.Place{Header: "X-Api-Key"}, strings.Repeat("x", 8<<10), true},
+		"short":              {static.Place{Header: "X-Api-Key"}, "canary7", false}, // it would be found in every answer
+		"short, basic":       {static.Place{Basic: &static.Basic{User: "bot"}}, "canary7", false},
 		"large":              {static.Place{Header: "X-Api-Key"}, "canary" + strings.Repeat("x", 8<<10), false},
 		"basic":              {static.Place{Basic: &static.Basic{User: "bot"}}, "canary:é", true},
 		"basic, line":        {static.Place{Basic: &static.Basic{User: "bot"}}, "canary\n", false},
-		"basic, user":        {static.Place{Basic: &static.Basic{}}, "canary", true},
+		"basic, user":        {static.Place{Basic: &static.Basic{}}, "canary42", true},
 		"basic, user, colon": {static.Place{Basic: &static.Basic{}}, "canary:x", false},
 		"query":              {static.Place{Query: "key"}, "canary&x=1#é", true},
 		"query, line":        {static.Place{Query: "key"}, "canary\r\n", false},

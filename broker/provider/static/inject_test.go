@@ -205,20 +205,20 @@ func TestRequestsWithTwoFaces(t *testing.T) {
 // that were there before.
 func TestSecretChangesUnderUs(t *testing.T) {
 	t.Parallel()
-	s := vaultOf(t, "stripe", "one")
+	s := vaultOf(t, "stripe", "the first")
 	d, x := driver(t, config(), s), lease("stripe:charges:read")
 	inject := func() (string, error) {
 		r := request(t, "GET", "https://api.example.com/v1/charges")
 		err := d.Inject(t.Context(), r, x)
 		return r.Header.Get("Authorization"), err
 	}
-	if got, err := inject(); got != "Bearer one" {
+	if got, err := inject(); got != "Bearer the first" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	if err := s.Put(t.Context(), "stripe", provider.NewSecret("two")); err != nil {
+	if err := s.Put(t.Context(), "stripe", provider.NewSecret("the second")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := inject(); got != "Bearer two" {
+	if got, err := inject(); got != "Bearer the second" {
 		t.Errorf("after a change: %q, %v", got, err)
 	}
 	if err := s.Put(t.Context(), "stripe", provider.NewSecret("bad\r\nX: 1")); err != nil {
@@ -243,20 +243,20 @@ func TestSecretChangesUnderUs(t *testing.T) {
 
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
-	s := vaultOf(t, "stripe", "v0")
+	s := vaultOf(t, "stripe", "version 0")
 	d := driver(t, config(), s)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for range 20 {
 				r := request(t, "GET", "https://api.example.com/v1/charges")
-				if err := d.Inject(t.Context(), r, lease("stripe:charges:read")); err != nil || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer v") {
+				if err := d.Inject(t.Context(), r, lease("stripe:charges:read")); err != nil || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer version ") {
 					t.Errorf("%v", err)
 				}
 			}
 		})
 		wg.Go(func() {
-			if err := s.Put(t.Context(), "stripe", provider.NewSecret(fmt.Sprintf("v%d", i))); err != nil {
+			if err := s.Put(t.Context(), "stripe", provider.NewSecret(fmt.Sprintf("version %d", i))); err != nil {
 				t.Error(err)
 			}
 		})

@@ -28,8 +28,8 @@ type Basic struct {
 	Password string `json:"password,omitempty"` // without User, the secret is the user, and this the password, which can be empty
 }
 
-// maxSecret is far above any API key.
-const maxSecret = 8 << 10
+// maxPair is how long the other part of Basic is at most.
+const maxPair = 256
 
 var (
 	headerForm = regexp.MustCompile("^[A-Za-z0-9-]{1,64}$")
@@ -62,6 +62,8 @@ func (p Place) check(bad func(string, ...any)) {
 		bad("inject.basic: a user holds no colon, and neither part control characters")
 	case p.Basic != nil && p.Basic.User != "" && p.Basic.Password != "":
 		bad("inject.basic: the secret is the password of user, or the user of password: leave one out")
+	case p.Basic != nil && len(p.Basic.User)+len(p.Basic.Password) > maxPair:
+		bad("inject.basic: the part beside the secret has at most %d bytes", maxPair)
 	case p.Query != "" && !queryForm.MatchString(p.Query):
 		bad("inject.query: %q is not the name of a parameter", p.Query)
 	}
@@ -73,13 +75,13 @@ func plain(s string) bool {
 }
 
 // errUnfit says nothing of the secret itself.
-var errUnfit = errors.New("static: the secret does not fit where it has to go: it is empty, too long, or holds line ends or other characters that do not belong there; put it again without them")
+var errUnfit = errors.New("static: the secret does not fit where it has to go: it has not 8 to 8192 bytes, or holds line ends or other characters that do not belong there; put it again without them")
 
 // fits reports whether a secret can stand in its place, without becoming anything
 // else there: a line end in a header would be the next header.
 func (p Place) fits(s provider.Secret) error {
 	text := s.Reveal()
-	ok := text != "" && len(text) <= maxSecret && plain(text)
+	ok := s.CanInject() && plain(text)
 	switch {
 	case p.Header != "":
 		ok = ok && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool { return r > '~' })

@@ -18,7 +18,7 @@ func (d *Driver) CheckSetup(ctx context.Context) (out []provider.Finding) {
 	case errors.Is(err, errMissing):
 		out = append(out, provider.Finding{Fatal: true, What: "The secret is not there.", Remedy: remedy})
 	case errors.Is(err, errUnfit):
-		out = append(out, provider.Finding{Fatal: true, What: "The secret is empty, too long, or holds line ends or characters that do not belong where it goes.", Remedy: remedy})
+		out = append(out, provider.Finding{Fatal: true, What: "The secret is shorter than 8 bytes or longer than 8192, so that answers could not be searched for it, or it holds line ends or characters that do not belong where it goes.", Remedy: remedy})
 	case err != nil:
 		out = append(out, provider.Finding{Fatal: true, What: "The secret could not be read: " + err.Error() + ".", Remedy: "Look at the broker's access to where the secret is."})
 	}

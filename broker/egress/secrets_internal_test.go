@@ -1,0 +1,75 @@
+package egress
+
+import (
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"ebb/broker/egress/redact"
+	"ebb/broker/provider"
+)
+
+// TestWhatIsLookedFor: of what an injector added, all that is secret, however it stands there.
+func TestWhatIsLookedFor(t *testing.T) {
+	t.Parallel()
+	pair := base64.StdEncoding.EncodeToString([]byte("x-access-token:ghs_0123456789"))
+	for value, want := range map[string][]string{
+		"sk_0123456789":                    {"sk_0123456789"},
+		"Bearer sk_0123456789":             {"sk_0123456789"},
+		"Basic " + pair:                    {pair, "x-access-token", "ghs_0123456789"},
+		"session=0123456789; csrf=ABCDEFG": {"session=0123456789; csrf=ABCDEFG", "csrf=ABCDEFG"},
+		"correct horse battery":            {"correct horse battery", "horse battery"},
+		"secret12 x":                       {"secret12 x"},
+	} {
+		before, _ := http.NewRequest(http.MethodGet, "https://api.example.com/", nil)
+		after := before.Clone(t.Context())
+		after.Header.Set("X-Secret", value)
+		got, err := secretsOf(before, after)
+		slices.Sort(got)
+		slices.Sort(want)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("of %q: %q, %v; want %q", value, got, err, want)
+		}
+		r, err := redact.New(got...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, n := r.Text("you sent " + value); n == 0 || strings.Contains(out, "0123") || strings.Contains(out, "secret12") || strings.Contains(out, "correct") {
+			t.Errorf("%q comes back as %q", value, out)
+		}
+	}
+}
+
+// TestWhatCanBeAddedCanBeFound: the longest secret that there is, wherever it is put, has a
+// table, and one that a task may have.
+func TestWhatCanBeAddedCanBeFound(t *testing.T) {
+	t.Parallel()
+	if provider.MinInjected != redact.MinSecret {
+		t.Fatalf("secrets of %d bytes are added, and of %d looked for", provider.MinInjected, redact.MinSecret)
+	}
+	for name, secret := range map[string]string{"ASCII": strings.Repeat("aB3-x_9Z", provider.MaxInjected/8), "text": strings.Repeat("é", provider.MaxInjected/2), "escaped": strings.Repeat(`"&<>/+%\`, provider.MaxInjected/8)} {
+		for where, put := range map[string]func(*http.Request){
+			"header": func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+secret) },
+			"own":    func(r *http.Request) { r.Header.Set("X-Api-Key", secret[:100]+" "+secret[101:]) },
+			"basic": func(r *http.Request) {
+				r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(strings.Repeat("u", 256)+":"+secret)))
+			},
+		} {
+			before, _ := http.NewRequest(http.MethodGet, "https://api.example.com/", nil)
+			after := before.Clone(t.Context())
+			put(after)
+			secrets, err := secretsOf(before, after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := redact.New(secrets...)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, where, err)
+			} else if r.Bytes() > taskTables/2 {
+				t.Errorf("%s, %s: %d bytes", name, where, r.Bytes())
+			}
+		}
+	}
+}

@@ -232,7 +232,7 @@ rgw frontends = beast endpoint=127.0.0.1:$q
 rgw sts key = $(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n')
 rgw s3 auth use sts = true
 rgw enable apis = s3, sts, iam, admin
-rgw dns name = localhost
+rgw dns name = api.example.com
 C
   export CEPH_CONF=$conf
   {

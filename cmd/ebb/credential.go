@@ -5,19 +5,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/provider"
+	"ebb/cmd/ebb/internal/awskeys"
 	"ebb/scopes"
 	"ebb/web/client"
 )
-
-// awsFormat is the issued_token_type of a document for credential_process.
-const awsFormat = "urn:ebb:token-type:aws"
 
 func newCredential(c *cli) *cobra.Command {
 	return c.group("credential", "Credential helpers: tools ask ebb in their own words",
@@ -187,18 +185,14 @@ func (c *cli) credentialAWS() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if cred.Format == provider.PlaceholderFormat {
-			// Egress signs anew; what the tool signs with only says which lease it means.
-			return json.NewEncoder(c.stdout).Encode(struct {
-				Version                                  int
-				AccessKeyId, SecretAccessKey, Expiration string //nolint:revive,staticcheck // AWS's spelling
-			}{1, cred.Token.Reveal(), "stays-in-ebb", cred.ExpiresAt.UTC().Format(time.RFC3339)})
+		keys, err := awskeys.Of(cred)
+		if errors.Is(err, awskeys.ErrOther) {
+			return usage(err.Error(), "name a scope of a provider of kind aws")
 		}
-		if cred.Format != awsFormat {
-			return usage("the credential is none of AWS", "name a scope of a provider of kind aws")
+		if err != nil {
+			return err
 		}
-		c.printf("%s\n", cred.Token.Reveal())
-		return nil
+		return json.NewEncoder(c.stdout).Encode(keys.Process())
 	})
 	cmd.Long = "Answer the AWS CLI and SDKs. In ~/.aws/config:\n\n  credential_process = ebb credential aws --scope 'aws:...'"
 	return cmd

@@ -22,6 +22,7 @@ type runFlags struct {
 	grace      time.Duration
 
 	credentials, git, hosts []string
+	aws                     string
 }
 
 func newRun(c *cli) *cobra.Command {
@@ -53,6 +54,7 @@ ends the task.`,
 	f.StringArrayVar(&flags.env, "env", nil, "variable of the box, `NAME=VALUE`, or NAME to pass yours on, repeatable")
 	f.StringArrayVar(&flags.credentials, "credential", nil, "variable of the box that holds a placeholder, `NAME=SCOPE`, repeatable")
 	f.StringArrayVar(&flags.git, "git", nil, "host that git in the box may ask a credential for, `HOST=SCOPE`, repeatable")
+	f.StringVar(&flags.aws, "aws", "", "`SCOPE` of the credentials that AWS's clients in the box find by themselves")
 	f.StringArrayVar(&flags.hosts, "host", nil, "`HOST[:PORT]` that programs reach which ignore HTTPS_PROXY, repeatable")
 	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")
 	f.DurationVar(&flags.grace, "grace", 10*time.Second, "how long CMD has to end when its task is over, before it is killed")

@@ -17,6 +17,7 @@ import (
 	"ebb/cmd/ebb/internal/box/none"
 	"ebb/cmd/ebb/internal/keyfile"
 	"ebb/cmd/ebb/internal/stdio"
+	"ebb/scopes"
 	"ebb/web/client"
 )
 
@@ -28,6 +29,7 @@ type boxed struct {
 	tool  string
 	// Placeholders in variables, and hosts that git asks for.
 	credentials, git []given
+	aws              scopes.Set // for AWS's clients
 	direct           []box.Direct
 	dir              string         // of this run, for sockets and keys
 	sockets          []*os.File     // that the box has, to be closed here
@@ -64,6 +66,9 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	if in.git, err = parseGiven("git", flags.git); err != nil {
 		return nil, err
 	}
+	if in.aws, err = parseAWS(flags.aws); err != nil {
+		return nil, err
+	}
 	if in.direct, err = parseHosts(flags.hosts); err != nil {
 		return nil, err
 	}
@@ -73,8 +78,8 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 
 // noneOf refuses flags that only a box could keep.
 func (c *cli) noneOf(flags *runFlags) error {
-	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" {
-		return usage("--read, --env, --credential, --git, --host and --user are for a box", "leave them out with --box none: CMD sees what you see")
+	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" || flags.aws != "" {
+		return usage("--read, --env, --credential, --git, --aws, --host and --user are for a box", "leave them out with --box none: CMD sees what you see")
 	}
 	return nil
 }
@@ -104,6 +109,9 @@ func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task bro
 		return err
 	}
 	if err := c.give(ctx, s, in); err != nil {
+		return err
+	}
+	if err := c.giveAWS(serving, s, in); err != nil {
 		return err
 	}
 	go func() {
@@ -148,6 +156,14 @@ func (b *boxed) mount(name string, dir *os.File) {
 		b.spec.Sockets = map[string]*os.File{}
 	}
 	b.spec.Sockets[name], b.sockets = dir, append(b.sockets, dir)
+}
+
+// carry has a port of the box's loopback lead to a socket.
+func (b *boxed) carry(port int, socket string) {
+	if b.spec.Ports == nil {
+		b.spec.Ports = map[int]string{}
+	}
+	b.spec.Ports[port] = socket
 }
 
 func (b *boxed) close() {

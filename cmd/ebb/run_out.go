@@ -60,7 +60,8 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, task broker.Task, 
 		return fail("what ebb names as the way out of the box is none: "+err.Error(), "check that --url is your ebb's; it must run as you or as root")
 	}
 	in.mount("out", dir)
-	in.spec.Ports, in.spec.Direct = map[int]string{box.ProxyPort: box.Tunnel}, in.direct
+	in.carry(box.ProxyPort, box.Tunnel)
+	in.spec.Direct = in.direct
 	in.spec.Files = map[string][]byte{box.Bundle: []byte(b.CA)}
 	in.spec.Env = append(in.spec.Env, box.Bootstrap()...)
 	in.spec.Ready = func(id box.Identity) error {

@@ -34,6 +34,7 @@ type outBed struct {
 	work   string
 	host   string // name and port of the upstream
 	stderr bytes.Buffer
+	also   http.HandlerFunc // answers what nobody else does; nil = an echo
 
 	mu   sync.Mutex
 	seen []*http.Request
@@ -71,6 +72,10 @@ func newOutBed(t *testing.T) *outBed {
 			return
 		}
 		if registry(w, r) {
+			return
+		}
+		if b.also != nil {
+			b.also(w, r)
 			return
 		}
 		_, _ = fmt.Fprintf(w, "%s by %s\n", r.URL.Path, r.Header.Get("Authorization")) // a careless server echoes
@@ -137,6 +142,18 @@ func (b *outBed) chown() {
 
 func (b *outBed) write(name, text string) {
 	if err := os.WriteFile(filepath.Join(b.home, name), []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// more adds providers to the configuration.
+func (b *outBed) more(text string) {
+	path := filepath.Join(b.home, "ebb.yaml")
+	before, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, append(before, text...), 0o600)
+	}
+	if err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -25,6 +25,7 @@ var variables = map[string]variable{
 	"EBB_TEST_NODE_JUDGE":     {"node", "a directory where web/api/testdata/judge/package.json is installed"},
 	"EBB_TEST_NODE_OCTOKIT":   {"node", "a directory where broker/provider/github/testdata/judge/package.json is installed"},
 	"EBB_TEST_NODE_OP":        {"node-op", "a directory where broker/provider/oauth/testdata/op/package.json is installed"},
+	"EBB_TEST_AGENTS":         {"agents", "a directory where cmd/ebb/testdata/agents/package.json is installed"},
 	"EBB_TEST_BWRAP":          {"bwrap", "the path of bubblewrap's bwrap"},
 	"EBB_TEST_RUNC":           {"runc", "the path of runc; its tests need root"},
 	"EBB_TEST_CONTAINERD":     {"containerd", "the path of a containerd's socket, as .ci/beds.sh does; its tests need root"},

@@ -5,6 +5,9 @@ import "strconv"
 // ProxyPort is the port of a box's loopback that leads to the egress proxy.
 const ProxyPort = 3128
 
+// AWSPort is the port of a box's loopback where AWS's clients find credentials.
+const AWSPort = 3129
+
 // Bootstrap are the variables by which tools find the way out of a box and trust the CA
 // that is in Bundle. No host goes round the proxy: there is no other way.
 func Bootstrap() []string {

@@ -31,7 +31,7 @@ func (b *Broker) Delegate(ctx context.Context, s Subject, p Possession, spec Del
 		err = E(Invalid, "The task was not delegated: "+what+".", nil)
 	}
 	if err != nil {
-		return Task{}, nil, b.deny(ctx, a, spec.Ceiling, nil, err)
+		return Task{}, nil, b.deny(ctx, a, spec.Ceiling, err)
 	}
 	// From here on a client that hangs up changes nothing.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -65,7 +65,7 @@ func (b *Broker) openDelegated(ctx context.Context, a asker, t Task) error {
 	}})
 	switch {
 	case errors.Is(err, ErrCap):
-		return b.deny(ctx, a, t.Ceiling, nil, &Error{Kind: TooMany, Cause: err, RetryAfter: 10 * time.Second,
+		return b.deny(ctx, a, t.Ceiling, &Error{Kind: TooMany, Cause: err, RetryAfter: 10 * time.Second,
 			Public: "The task has as many delegates open, has delegated as often, or has handed on as many uses, as it may."})
 	case errors.Is(err, ErrTaskClosed):
 		return completedMeanwhile(err)

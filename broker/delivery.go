@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"ebb/broker/provider"
 	"ebb/scopes"
 	"ebb/scopes/policy"
@@ -26,6 +28,16 @@ func (b *Broker) delivery(w want, asked string) string {
 func injects(p Provider, s scopes.Set) bool {
 	i, is := p.Driver.(provider.Injector)
 	return is && i.Injects(s)
+}
+
+// couldStay reports whether w is to be handed out though egress could add it, or the
+// credential for one of its scopes, to requests: who asks, or what it asks for beside
+// that, keeps it from staying here.
+func (b *Broker) couldStay(p Provider, s scopes.Set, delivery string) bool {
+	return delivery == policy.DeliveryToken && b.cfg.Egress && slices.ContainsFunc(s.Scopes(), func(one scopes.Scope) bool {
+		alone, err := scopes.NewSet(one)
+		return err == nil && injects(p, alone)
+	})
 }
 
 // deliverable refuses what cannot be delivered as it would have to be: nobody is asked to

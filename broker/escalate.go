@@ -25,7 +25,7 @@ func (b *Broker) escalate(ctx context.Context, w want, d policy.Decision, r Toke
 		return b.mint(ctx, w, b.underGrant(*g, w, d))
 	}
 	if err := b.coolDown(ctx, w, d, now); err != nil {
-		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, err)
+		return Token{}, b.denyJudged(ctx, w, d, err)
 	}
 	if !r.Deferred {
 		b.noteSeldom(ctx, b.taskEntry(audit.TokenAsk, w.sandbox.ID, w.live.ID, map[string]any{"scope": w.scopes, "rules": d.Rules, "policy": d.Version, "groups": d.Ask.Groups}))

@@ -53,7 +53,9 @@ type FactSheet struct {
 	Undoable scopes.Set   `json:"undoable,omitzero"` // the part whose effects can be undone: a smaller yes; empty when that is all
 	Risk     *risk.Result `json:"risk,omitempty"`
 	Then     *AsAsked     `json:"as_asked,omitempty"`
-	Delivery string       `json:"delivery,omitempty"` // policy.DeliveryEgress: it stays in ebb, which adds it to requests
+	Delivery string       `json:"delivery,omitempty"` // policy.DeliveryToken or policy.DeliveryEgress; older ones have only the second
+	// CouldStay: it is handed out, though egress could add it, or a part of it, to requests.
+	CouldStay bool `json:"could_stay,omitempty"`
 }
 
 // Understood reports whether people may approve: ebb knows what the scopes allow.
@@ -62,14 +64,6 @@ func (f FactSheet) Understood() bool { return f.Effect != nil && f.Effect.Unders
 // End is when what is approved at a moment and used at once ends, at the latest.
 func (f FactSheet) End(at time.Time) time.Time {
 	return earliest(at.Add(min(f.TTL, f.Reuse).Duration()), f.Deadline, f.EndsBy)
-}
-
-// stays is a delivery as facts have it, of which that by egress alone is worth saying.
-func stays(delivery string) string {
-	if delivery == policy.DeliveryEgress {
-		return delivery
-	}
-	return ""
 }
 
 // seal makes facts canonical (RFC 8785) and names them by their SHA-256.
@@ -130,6 +124,6 @@ func (b *Broker) factsOf(r Request, w want, d policy.Decision, then AsAsked) Fac
 		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: w.sandbox, WouldAllow: d.WouldAllow, Rules: d.Rules,
 		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,
 		Taint: t.Taint, ExpiresAt: r.ExpiresAt, EndsBy: earliest(r.ExpiresAt.Add(reuse.Duration()), t.Deadline, r.EvidenceEnd).UTC().Truncate(time.Millisecond),
-		Effect: &how.effect, Undoable: how.undoable, Risk: &how.Result, Then: &then, Delivery: stays(w.delivery),
+		Effect: &how.effect, Undoable: how.undoable, Risk: &how.Result, Then: &then, Delivery: w.delivery, CouldStay: b.couldStay(w.provider, w.scopes, w.delivery),
 	}
 }

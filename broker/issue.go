@@ -17,6 +17,7 @@ type decided struct {
 	ttl       time.Duration
 	rules     []string
 	until     time.Time // end of the grant, zero = none
+	couldStay bool      // see couldStay, as policy alone was told
 	requestID string
 	promise   provider.Revocability // how what is minted can be taken back at least; see keeps
 	first     *Request              // set when this token settles the request
@@ -83,7 +84,7 @@ func (b *Broker) draft(ctx context.Context, w want, d decided) (Lease, error) {
 	now := b.now()
 	set, exp, err := b.frame(w, d, now)
 	if err != nil {
-		return Lease{}, b.deny(ctx, w.asker, w.scopes, nil, err)
+		return Lease{}, b.deny(ctx, w.asker, w.scopes, err)
 	}
 	l := Lease{
 		ID: newID(leasePrefix), TaskID: w.live.ID, Sandbox: w.sandbox.ID, Owner: w.live.Owner, Provider: w.name,

@@ -15,6 +15,7 @@ import (
 // name: what is canonical JSON already is not parsed and sorted for every mint.
 type issued struct {
 	Binding   provider.Binding `json:"cnf"`
+	CouldStay bool             `json:"could_stay,omitempty"`       // see policy.Query
 	Covered   string           `json:"covered_by_grant,omitempty"` // the request whose approval served again: nobody was asked
 	Delivery  string           `json:"delivery"`
 	ExpiresAt time.Time        `json:"exp"`
@@ -39,7 +40,7 @@ func issuedOf(l Lease, d decided) issued {
 		covered = d.requestID
 	}
 	return issued{
-		Covered: covered, Delivery: l.Delivery, Class: l.Class, Bound: bound,
+		CouldStay: d.couldStay, Covered: covered, Delivery: l.Delivery, Class: l.Class, Bound: bound,
 		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID,
 		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	}

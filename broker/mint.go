@@ -33,7 +33,7 @@ type minting struct {
 func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Lease, error) {
 	u := b.upstreams[w.name]
 	if !keeps(w.promise(), d.promise) { // the provider is configured otherwise since people said yes
-		return Token{}, Lease{}, b.deny(ctx, w.asker, w.scopes, nil, E(Denied, weakerThan, errWeaker))
+		return Token{}, Lease{}, b.deny(ctx, w.asker, w.scopes, E(Denied, weakerThan, errWeaker))
 	}
 	leave, err := b.enter(ctx, u, w.live.root())
 	if err != nil {

@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"ebb/broker/policyset"
@@ -36,7 +38,7 @@ func (b *Broker) TryPolicies(ctx context.Context, who Principal, q policy.Query,
 	if err := allow(who, certain, RoleOperator, RoleAuditor, RoleApprover); err != nil {
 		return PolicyTrial{}, err
 	}
-	b.promise(&q)
+	b.complete(&q)
 	out := PolicyTrial{Query: q}
 	var err error
 	if out.Live, err = answer(b.cfg.Policy.Current(), q, b.cfg.Limits.MaxTTL); err != nil || draft == "" {
@@ -60,9 +62,17 @@ func (b *Broker) TryPolicies(ctx context.Context, who Principal, q policy.Query,
 	return out, nil
 }
 
-// promise completes a query that does not say how what is minted can be taken back: as it
-// is for its scopes.
-func (b *Broker) promise(q *policy.Query) {
+// complete completes a query that does not say how what is minted is delivered and can be
+// taken back: as it would be for its scopes.
+func (b *Broker) complete(q *policy.Query) {
+	p, one := b.cfg.Providers[strings.Join(q.Scopes.Providers(), " ")]
+	if q.Delivery == "" && one {
+		q.Delivery = b.delivery(want{provider: p, scopes: q.Scopes}, "")
+	}
+	q.Delivery = cmp.Or(q.Delivery, policy.DeliveryToken)
+	if one {
+		q.CouldStay = q.CouldStay || b.couldStay(p, q.Scopes, q.Delivery)
+	}
 	if q.Revocability != "" {
 		return
 	}

@@ -145,10 +145,10 @@ func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token
 		return Token{}, unavailable(err)
 	}
 	if err := b.deliverable(w); err != nil && d.Effect != policy.Deny {
-		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, err)
+		return Token{}, b.denyJudged(ctx, w, d, err)
 	}
 	if d.Effect == policy.Deny {
-		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy has changed and no longer allows this.", nil))
+		return Token{}, b.denyJudged(ctx, w, d, E(Denied, "Policy has changed and no longer allows this.", nil))
 	}
 	agreed, err := b.agreed(ctx, r, w, d)
 	if err != nil {
@@ -160,7 +160,7 @@ func (b *Broker) redeem(ctx context.Context, r Request, publicKey string) (Token
 		if _, err := b.withdraw(ctx, r, self, "others_must_agree"); err != nil {
 			return Token{}, err
 		}
-		return Token{}, b.deny(ctx, w.asker, w.scopes, &d, E(Denied, "Policy asks other people now than those who agreed. Ask again.", nil))
+		return Token{}, b.denyJudged(ctx, w, d, E(Denied, "Policy asks other people now than those who agreed. Ask again.", nil))
 	}
 	dec := b.underGrant(r, w, d)
 	dec.first = &r

@@ -107,7 +107,7 @@ func (b *Broker) Explain(_ context.Context, who Principal, q policy.Query) (poli
 	if err := allow(who, certain, RoleOperator, RoleAuditor, RoleApprover); err != nil {
 		return policy.Explanation{}, err
 	}
-	b.promise(&q)
+	b.complete(&q)
 	x, err := b.cfg.Policy.Current().Explain(q)
 	if err != nil {
 		return x, E(Invalid, "The query cannot be judged: it lacks a member or policy does not understand it.", err)

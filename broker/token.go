@@ -61,22 +61,22 @@ func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
 	}
 	w, err := b.target(a, r)
 	if err != nil {
-		return Token{}, b.deny(ctx, a, r.Scopes, nil, err)
+		return Token{}, b.deny(ctx, a, r.Scopes, err)
 	}
 	d, err := b.judge(&w)
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
 	if err := b.deliverable(w); err != nil && d.Effect != policy.Deny {
-		return Token{}, b.deny(ctx, a, w.scopes, &d, err)
+		return Token{}, b.denyJudged(ctx, w, d, err)
 	}
 	switch d.Effect {
 	case policy.Allow:
-		return b.mint(ctx, w, decided{ttl: d.TTL, scopes: d.Scopes, rules: d.Rules, promise: w.promise()})
+		return b.mint(ctx, w, decided{ttl: d.TTL, scopes: d.Scopes, rules: d.Rules, promise: w.promise(), couldStay: b.couldStay(w.provider, w.scopes, w.delivery)})
 	case policy.Ask:
 		return b.escalate(ctx, w, d, r)
 	default:
-		return Token{}, b.deny(ctx, a, w.scopes, &d, &Error{
+		return Token{}, b.denyJudged(ctx, w, d, &Error{
 			Kind: Denied, Public: "Policy does not allow this. Ask for less, or ask the owner of the task.",
 			Advice: &Advice{Decision: "denied", Code: ByPolicy, WouldAllow: d.WouldAllow, DoNotRetrySame: true},
 		})
@@ -171,7 +171,7 @@ func (b *Broker) query(w want) policy.Query {
 			Age:   max(b.now().Sub(w.live.OpenedAt).Truncate(time.Second), 0), // a replica's clock may be behind
 			Depth: len(w.live.Ancestors),
 		},
-		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: w.delivery,
+		Scopes: w.scopes, Tool: w.tool, TTL: w.ttl, Binding: binding, Delivery: w.delivery, CouldStay: b.couldStay(w.provider, w.scopes, w.delivery),
 		Revocability: string(w.promise().Class), Bound: w.promise().Bound,
 		Record: policy.Record{Denials: w.live.Denials, Violations: w.live.Violations},
 		Taint:  w.live.Taint,
@@ -203,20 +203,31 @@ func (b *Broker) judge(w *want) (policy.Decision, error) {
 	return set.Decide(b.query(*w))
 }
 
-// deny records a refusal and counts it. d is nil when it never came to policy.
-func (b *Broker) deny(ctx context.Context, a asker, asked scopes.Set, d *policy.Decision, err error) error {
+// deny records and counts a refusal that never came to policy.
+func (b *Broker) deny(ctx context.Context, a asker, asked scopes.Set, err error) error {
+	return b.refuse(ctx, a, asked, err, nil)
+}
+
+// denyJudged records and counts the refusal of what policy was asked about, and with it
+// what policy was asked, so that a draft can be asked the same.
+func (b *Broker) denyJudged(ctx context.Context, w want, d policy.Decision, err error) error {
+	r := w.promise()
+	return b.refuse(ctx, w.asker, w.scopes, err, map[string]any{
+		"rules": d.Rules, "policy": d.Version, "denied": d.Denied, "tool": w.tool,
+		"delivery": w.delivery, "could_stay": b.couldStay(w.provider, w.scopes, w.delivery),
+		"revocability": r.Class, "revocation_bound": Seconds(r.Bound / time.Second),
+	})
+}
+
+func (b *Broker) refuse(ctx context.Context, a asker, asked scopes.Set, err error, data map[string]any) error {
 	e := AsError(err)
 	if e.Kind == Unavailable {
 		return e
 	}
-	data := map[string]any{"scope": asked, "kind": e.Kind, "why": e.Public}
-	if d != nil {
-		data["rules"], data["policy"], data["denied"] = d.Rules, d.Version, d.Denied
-		for _, name := range asked.Providers() { // one: policy was asked
-			r := promised(b.cfg.Providers[name])
-			data["revocability"], data["revocation_bound"] = r.Class, Seconds(r.Bound/time.Second)
-		}
+	if data == nil {
+		data = map[string]any{}
 	}
+	data["scope"], data["kind"], data["why"] = asked, e.Kind, e.Public
 	b.note(ctx, b.taskEntry(audit.TokenDenied, a.sandbox.ID, a.live.ID, data))
 	if terr := b.denied(ctx, a.live.ID, false); terr != nil {
 		b.cfg.Logger.WarnContext(ctx, "a denial could not be counted", "task_id", a.live.ID, "error", terr)

@@ -72,6 +72,8 @@ type data struct {
 	Facts    *facts            `json:"facts"`
 	Sources  []string          `json:"sources"`
 	To       string            `json:"to"`
+	Delivery string            `json:"delivery"`
+	Could    bool              `json:"could_stay"`
 	Revoking string            `json:"revocability"`
 	Bound    int64             `json:"revocation_bound"`
 }
@@ -82,8 +84,24 @@ type facts struct {
 	Policy     string            `json:"policy_version"`
 	CNF        map[string]string `json:"cnf"`
 	Taint      []string          `json:"taint"`
+	Delivery   string            `json:"delivery"`
+	Could      bool              `json:"could_stay"`
 	Revoking   string            `json:"revocability"`
 	Bound      int64             `json:"revocation_bound"`
+}
+
+// delivery is how what was asked for would have been delivered. Entries of before it was
+// recorded were about what is handed out.
+func (d data) delivery() string {
+	if d.Facts != nil {
+		return cmp.Or(d.Facts.Delivery, policy.DeliveryToken)
+	}
+	return cmp.Or(d.Delivery, policy.DeliveryToken)
+}
+
+// couldStay is that of the query: what goes by egress stays.
+func (d data) couldStay() bool {
+	return d.delivery() == policy.DeliveryToken && (d.Could || d.Facts != nil && d.Facts.Could)
 }
 
 // add takes one entry in and returns the decision it records, if it records one
@@ -118,10 +136,10 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 			return nil, nil // people decided; the question to them is on the record by itself
 		}
 		ttl := d.Exp.Sub(e.At).Round(time.Second)
-		return p.recorded(e, d, ttl, policy.Decision{Effect: policy.Allow, Scopes: d.Scope, TTL: ttl, Deliver: policy.DeliveryToken, WouldAllow: d.Scope}), nil
+		return p.recorded(e, d, ttl, policy.Decision{Effect: policy.Allow, Scopes: d.Scope, TTL: ttl, Deliver: d.delivery(), WouldAllow: d.Scope}), nil
 	case audit.RequestCreated:
 		ttl := time.Duration(d.TTL) * time.Second
-		was := policy.Decision{Effect: policy.Ask, Scopes: d.Scope, TTL: ttl, Deliver: policy.DeliveryToken,
+		was := policy.Decision{Effect: policy.Ask, Scopes: d.Scope, TTL: ttl, Deliver: d.delivery(),
 			Ask: &policy.Approval{Groups: d.Groups, Quorum: d.Quorum, Rules: []policy.AskRule{{Groups: d.Groups, Quorum: d.Quorum}}}}
 		if d.Facts != nil {
 			was.WouldAllow, was.Version, d.Tool, d.CNF = d.Facts.WouldAllow, d.Facts.Policy, d.Facts.Tool, d.Facts.CNF
@@ -151,7 +169,7 @@ func (p *past) recorded(e audit.Entry, d data, ttl time.Duration, was policy.Dec
 	}
 	q := policy.Query{
 		Sandbox: p.sandbox, Task: p.task, Scopes: d.Scope, Tool: d.Tool, TTL: max(ttl, time.Second),
-		Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken,
+		Binding: policy.BindingDPoP, Delivery: d.delivery(), CouldStay: d.couldStay(),
 		Record: policy.Record{Denials: p.denials, Violations: p.violations}, Taint: p.taint,
 	}
 	q.Task.Age = max(e.At.Sub(p.opened).Truncate(time.Second), 0)

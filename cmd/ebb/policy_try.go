@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -41,7 +42,8 @@ func (f *queryFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.q.Sandbox.Subject, "subject", "somebody", "subject of its evidence")
 	fl.StringToStringVar(&f.selectors, "selector", nil, "selector of its evidence, `name=value`")
 	fl.StringVar(&f.q.Binding, "binding", policy.BindingDPoP, "dpop or mtls")
-	fl.StringVar(&f.q.Delivery, "delivery", policy.DeliveryToken, "token or egress")
+	fl.StringVar(&f.q.Delivery, "delivery", "", "token or egress; default: token, with --server as ebb would deliver")
+	fl.BoolVar(&f.q.CouldStay, "could-stay", false, "with token: egress could add it to requests")
 	fl.StringVar(&f.q.Revocability, "revocability", "", "instant, eventual or ttl-only; default: instant, with --server as the provider is")
 	fl.DurationVar(&f.q.Bound, "revocation-bound", 0, "with eventual: refused at most so long after the revocation")
 	fl.IntVar(&f.q.Record.Denials, "denials", 0, "denials of the task so far")
@@ -70,6 +72,9 @@ func (f *queryFlags) query(c *cli) (policy.Query, error) {
 	q.Task.ID, q.Sandbox.ID = "tsk_explain", "sbx_explain"
 	if q.Revocability == "" && !f.server {
 		q.Revocability = policy.RevocableInstant
+	}
+	if !f.server {
+		q.Delivery = cmp.Or(q.Delivery, policy.DeliveryToken)
 	}
 	return q, nil
 }

@@ -21,7 +21,7 @@ const maxTestBytes = 256 << 10
 //	{name: reading is granted at once, query: {scopes: "orders:eu/42:read", ttl: 1h}, want: {effect: allow, ttl: 15m}}
 //
 // Of the query only `scopes` is required. It may also hold ttl (default 5m), tool, binding (default dpop), delivery
-// (default token), revocability (default instant), revocation_bound (such as 60s, with eventual), sandbox {id, attestor, evidence, subject, selectors}, task {id, kind, owner, name, labels, age}, record
+// (default token), could_stay, revocability (default instant), revocation_bound (such as 60s, with eventual), sandbox {id, attestor, evidence, subject, selectors}, task {id, kind, owner, name, labels, age}, record
 // {denials, violations} and taint. Of what is wanted only `effect` is required; scopes, ttl, ask {groups, quorum}, deliver,
 // rules, would_allow and denied are compared when written.
 type testCase struct {
@@ -52,6 +52,7 @@ type testQuery struct {
 	TTL      string `yaml:"ttl"`
 	Binding  string `yaml:"binding"`
 	Delivery string `yaml:"delivery"`
+	Could    bool   `yaml:"could_stay"`
 	Revoking string `yaml:"revocability"`
 	Bound    string `yaml:"revocation_bound"`
 	Record   struct {
@@ -160,7 +161,7 @@ func (t testQuery) build() (Query, error) {
 			Labels: t.Task.Labels, Age: age, Depth: t.Task.Depth,
 		},
 		Scopes: asked, Tool: t.Tool, TTL: ttl,
-		Binding: or(t.Binding, BindingDPoP), Delivery: or(t.Delivery, DeliveryToken),
+		Binding: or(t.Binding, BindingDPoP), Delivery: or(t.Delivery, DeliveryToken), CouldStay: t.Could,
 		Revocability: or(t.Revoking, RevocableInstant), Bound: bound,
 		Record: Record{Denials: t.Record.Denials, Violations: t.Record.Violations},
 		Taint:  t.Taint,

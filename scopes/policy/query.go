@@ -39,7 +39,9 @@ type Query struct {
 	TTL      time.Duration // what is asked; at least one second, fractions are cut off
 	Binding  string        // BindingDPoP or BindingMTLS
 	Delivery string        // DeliveryToken or DeliveryEgress
-	Record   Record
+	// CouldStay says of what would be handed out that egress could add some of it to requests instead.
+	CouldStay bool
+	Record    Record
 	// Revocability is one of the three, as the provider of the scopes promises it; Bound is that of RevocableEventual, at
 	// least one second, and otherwise 0.
 	Revocability string
@@ -90,6 +92,7 @@ func (q Query) check() error {
 	need(q.TTL >= time.Second, "ttl is under one second")
 	need(q.Binding == BindingDPoP || q.Binding == BindingMTLS, `binding is neither "dpop" nor "mtls"`)
 	need(q.Delivery == DeliveryToken || q.Delivery == DeliveryEgress, `delivery is neither "token" nor "egress"`)
+	need(!q.CouldStay || q.Delivery == DeliveryToken, "could_stay with a delivery that is not token")
 	switch q.Revocability {
 	case RevocableInstant, RevocableNever:
 		need(q.Bound == 0, "revocation bound without revocability eventual")

@@ -63,6 +63,7 @@ func newRequest(q Query) *request {
 		"binding":  cedar.String(q.Binding),
 		"delivery": cedar.String(q.Delivery),
 
+		"could_stay":       cedar.Boolean(q.CouldStay),
 		"revocability":     cedar.String(q.Revocability),
 		"revocation_bound": cedar.Long(seconds(q.Bound)),
 

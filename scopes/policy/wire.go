@@ -32,6 +32,7 @@ type wireQuery struct {
 	TTL      int64      `json:"ttl_seconds"`
 	Binding  string     `json:"binding"`
 	Delivery string     `json:"delivery"`
+	Could    bool       `json:"could_stay,omitempty"`
 	Revoking string     `json:"revocability,omitempty"` // records of before it was asked lack it
 	Bound    int64      `json:"revocation_bound,omitempty"`
 	Record   Record     `json:"record"`
@@ -48,7 +49,7 @@ func (q Query) MarshalJSON() ([]byte, error) {
 			ID: q.Task.ID, Kind: q.Task.Kind, Owner: q.Task.Owner, Name: q.Task.Name,
 			Labels: q.Task.Labels, Age: seconds(q.Task.Age), Depth: q.Task.Depth,
 		},
-		Scopes: q.Scopes, Tool: q.Tool, TTL: seconds(q.TTL), Binding: q.Binding, Delivery: q.Delivery,
+		Scopes: q.Scopes, Tool: q.Tool, TTL: seconds(q.TTL), Binding: q.Binding, Delivery: q.Delivery, Could: q.CouldStay,
 		Revoking: q.Revocability, Bound: seconds(q.Bound), Record: q.Record, Taint: slices.Compact(taint),
 	})
 }
@@ -71,7 +72,7 @@ func (q *Query) UnmarshalJSON(b []byte) error {
 			ID: w.Task.ID, Kind: w.Task.Kind, Owner: w.Task.Owner, Name: w.Task.Name,
 			Labels: w.Task.Labels, Age: age, Depth: w.Task.Depth,
 		},
-		Scopes: w.Scopes, Tool: w.Tool, TTL: ttl, Binding: w.Binding, Delivery: w.Delivery,
+		Scopes: w.Scopes, Tool: w.Tool, TTL: ttl, Binding: w.Binding, Delivery: w.Delivery, CouldStay: w.Could,
 		Revocability: w.Revoking, Bound: bound, Record: w.Record, Taint: w.Taint,
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/agenttext"
+	"ebb/scopes/policy"
 )
 
 // both is a moment in the reader's zone and in UTC.
@@ -43,8 +44,13 @@ func linesOf(v view, r broker.Request, f broker.FactSheet) []line {
 		read = line{Label: "Has read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: true}
 	}
 	out = append(out, read)
-	if f.Delivery != "" {
+	switch {
+	case f.Delivery == policy.DeliveryEgress:
 		out = append(out, line{Label: "Stays", Text: "in ebb, which adds it to requests that leave by its egress proxy; the sandbox gets a placeholder"})
+	case f.CouldStay:
+		out = append(out, line{Label: "Leaves", Text: "the sandbox gets the credential itself, though ebb could keep it, or a part of it, and add it to requests", Warn: true})
+	case f.Delivery == policy.DeliveryToken:
+		out = append(out, line{Label: "Leaves", Text: "the sandbox gets the credential itself"})
 	}
 	if r.Tool != "" {
 		out = append(out, line{Label: "Tool", Text: r.Tool + ", as the sandbox calls it"})

@@ -21,7 +21,7 @@ import (
 type policyAsk struct {
 	Kind, Owner, Provider, Resource, Action, Minutes string
 	Taint, Attestor, Class, Selectors, Labels        string
-	Violations, Draft                                string
+	Violations, Delivery, Draft                      string
 
 	Providers, Attestors []string
 	Classes              []string
@@ -43,7 +43,7 @@ func (s *Console) policyAsk(a *asked) policyAsk {
 	in := policyAsk{
 		Kind: a.text("kind"), Owner: a.text("owner"), Provider: a.text("provider"), Resource: a.text("resource"), Action: a.text("action"), Minutes: a.text("minutes"),
 		Taint: a.text("taint"), Attestor: a.text("attestor"), Class: a.text("class"), Selectors: a.text("selectors"), Labels: a.text("labels"),
-		Violations: a.text("violations"), Draft: a.text("draft"),
+		Violations: a.text("violations"), Delivery: a.text("delivery"), Draft: a.text("draft"),
 		Providers: s.b.ProviderNames(), Attestors: s.b.AttestorNames(),
 	}
 	for _, c := range []attest.Class{attest.ClassHardware, attest.ClassKernel, attest.ClassSigned, attest.ClassTicket, attest.ClassBearer} {
@@ -78,10 +78,13 @@ func (in policyAsk) query() (q policy.Query, problem string) {
 	q = policy.Query{
 		Sandbox: policy.Sandbox{ID: "sbx_explain", Attestor: in.Attestor, Evidence: in.Class, Subject: "somebody", Selectors: selectors},
 		Task:    policy.Task{ID: "tsk_explain", Kind: in.Kind, Owner: in.Owner, Labels: labels}, Scopes: s, TTL: ttl,
-		Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken, Record: policy.Record{Violations: violations},
+		Binding: policy.BindingDPoP, Delivery: in.Delivery, Record: policy.Record{Violations: violations},
 	}
 	if q.Sandbox.Attestor == "" && len(in.Attestors) > 0 { // the form names the first
 		q.Sandbox.Attestor = in.Attestors[0]
+	}
+	if !slices.Contains([]string{"", policy.DeliveryToken, policy.DeliveryEgress}, in.Delivery) {
+		return policy.Query{}, "It is handed out, stays in ebb, or goes as ebb would deliver it."
 	}
 	if !slices.Contains(in.Providers, in.Provider) {
 		return policy.Query{}, "Choose a provider."

@@ -66,6 +66,9 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 	}
 	ops.get("/policy").is(t, http.StatusOK, "[U&#43;202E]", "&lt;script&gt;", "files that this ebb watches", "1 of approvers")
 	ops.get(ask+"&draft="+d.ID).is(t, http.StatusOK, "WIDER", "ASK", "GRANTED", "orders:**:*", "effect: ask -&gt; allow")
+	for delivery, word := range map[string]string{"egress": "stays in ebb", "token": "handed out"} {
+		ops.get(ask+"&delivery="+delivery).is(t, http.StatusOK, "ASK", `<option value="`+delivery+`" selected>`+word)
+	}
 	ops.get(at).is(t, http.StatusOK, "WIDER: it grants EVERYTHING", "mail", "orders", "Policies come from files here")
 	patch := ops.get(at + "/patch")
 	patch.is(t, http.StatusOK, "--- a/a.cedar", "@@ -1,3 +1,2 @@")
@@ -92,7 +95,7 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 	if strings.Contains(aud.get("/policy").body, "Begin a draft") || strings.Contains(aud.get(at).body, "Give the draft up") {
 		t.Error("an auditor is offered to write")
 	}
-	for _, path := range []string{"/policy?resource=x&action=y", "/policy?provider=orders&resource=eu/1&action=a+b", "/policy?provider=orders&resource=eu&action=read&minutes=x", "/policy?provider=orders&resource=eu&action=read&selectors=x"} {
+	for _, path := range []string{"/policy?resource=x&action=y", "/policy?provider=orders&resource=eu/1&action=a+b", "/policy?provider=orders&resource=eu&action=read&minutes=x", "/policy?provider=orders&resource=eu&action=read&selectors=x", "/policy?provider=orders&resource=eu&action=read&delivery=carrier"} {
 		ops.get(path).is(t, http.StatusUnprocessableEntity)
 	}
 	for _, path := range []string{"/policy/drafts/pol_1", "/policy/drafts/" + strings.Repeat("x", 300), "/policy/releases/1", "/policy/releases/x", "/policy/releases/-1", at + "/file?name=..%2Fa.cedar", "/policy?provider=orders&resource=eu/1&action=read&draft=pol_1"} {

@@ -7,6 +7,7 @@ import (
 
 	"ebb/broker"
 	"ebb/cmd/ebb/internal/out"
+	"ebb/scopes/policy"
 	"ebb/web/client"
 )
 
@@ -43,7 +44,7 @@ func (c *cli) complete(ctx context.Context, o *client.Operator, id string) error
 	for wait := 200 * time.Millisecond; ; wait *= 2 {
 		done, err := o.Complete(ctx, id)
 		if err == nil {
-			c.sayCompletion(done)
+			c.sayCompletion(ctx, o, done)
 			return nil
 		}
 		if exitOf(err) != exitUnavailable {
@@ -60,17 +61,31 @@ func (c *cli) complete(ctx context.Context, o *client.Operator, id string) error
 // shownCredentials is how many of a task's credentials are listed at its end.
 const shownCredentials = 10
 
-// sayCompletion says what was issued and what became of it.
-func (c *cli) sayCompletion(done broker.Completion) {
+// sayCompletion says what was issued, what was used of it and what became of it.
+func (c *cli) sayCompletion(ctx context.Context, o *client.Operator, done broker.Completion) {
 	c.sayf("ebb: task %s ended: %d credential(s) revoked, %d had expired\n", out.Line(done.Task.ID), done.Revoked, done.AlreadyExpired)
+	u, err := c.usesOf(ctx, o, done)
 	for i, l := range done.Credentials {
 		if i == shownCredentials {
 			c.sayf("ebb:   and more: `ebb leases list --task %s`\n", out.Line(done.Task.ID))
 			break
 		}
-		c.sayf("ebb:   %s  %s  %s\n", out.Line(l.ID), out.Line(l.Scopes.String()), l.State)
+		c.sayf("ebb:   %s  %s  %s%s\n", out.Line(l.ID), out.Line(l.Scopes.String()), l.State, used(l, u, err))
+	}
+	if err != nil {
+		c.sayf("ebb:   what was used of them could not be read: %s\n", explain(err))
+	} else {
+		c.sayUses(u)
 	}
 	if done.Owed > 0 {
 		c.sayf("ebb: %d of them are not yet known to be dead at their providers; ebb goes on with them\n", done.Owed)
 	}
+}
+
+// used is what is said of one credential. Of what was handed out nobody here knows its uses.
+func used(l broker.Lease, u uses, err error) string {
+	if err != nil || l.Delivery == policy.DeliveryToken {
+		return ""
+	}
+	return "  " + u.of[l.ID].line()
 }

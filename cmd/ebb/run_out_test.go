@@ -314,7 +314,8 @@ func TestRunOutIsTheBoxs(t *testing.T) {
 	if len(lines) < 5 || lines[1] != "200" || lines[2] != "403" || lines[3] != "403" || lines[4] == "200" {
 		t.Errorf("%s%s", out, stderr)
 	}
-	if !strings.Contains(stderr, "1 credential(s) revoked") || !strings.Contains(stderr, "shop:orders:read") {
+	said := regexp.MustCompile(`shop:orders:read  revoked  1 request\(s\), 2 denied, 0 B sent, [0-9]+ B received, 1 time\(s\) its secret came back and was blacked out\n`)
+	if !strings.Contains(stderr, "1 credential(s) revoked") || !said.MatchString(stderr) || !strings.Contains(stderr, "without a credential that is listed: 0 request(s), 2 denied\n") {
 		t.Errorf("it says at the end\n%s", stderr)
 	}
 	for _, name := range []string{"environment", "bodies"} {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"ebb/broker/audit"
+)
+
+func record(entries ...audit.Entry) iter.Seq2[audit.Entry, error] {
+	return func(yield func(audit.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func entry(kind, lease, data string) audit.Entry {
+	return audit.Entry{Kind: kind, LeaseID: lease, Data: []byte(data)}
+}
+
+// TestTally: what was used is what the record says, by leases of the task. What a sandbox named
+// without having it counts for nobody.
+func TestTally(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{"lse_1": true, "lse_2": true}
+	u, err := tally(record(
+		entry(audit.EgressAllowed, "lse_1", `{}`), entry(audit.EgressCompleted, "lse_1", `{"status":200,"sent_bytes":10,"received_bytes":2048,"redacted":1}`),
+		entry(audit.EgressAllowed, "lse_1", `{}`), entry(audit.EgressCompleted, "lse_1", `{"sent_bytes":5,"received_bytes":1,"cut":true}`),
+		entry(audit.EgressDenied, "lse_1", `{"reason":"x","left_out":40}`), entry(audit.EgressDenied, "lse_of_another", `{}`), entry(audit.EgressDenied, "", `{}`),
+		entry("egress.later", "lse_2", `{}`),
+	), known)
+	if err != nil || !u.settled() || u.more {
+		t.Errorf("%+v, %v", u, err)
+	}
+	for id, want := range map[string]string{
+		"lse_1": "2 request(s), 1 denied, 15 B sent, 2.0 KiB received, 1 time(s) its secret came back and was blacked out", "lse_2": "not used", "": "0 request(s), 42 denied", "lse_of_another": "not used",
+	} {
+		if got := u.of[id].line(); got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+	if u, _ := tally(record(entry(audit.EgressAllowed, "lse_1", `{}`)), known); u.settled() {
+		t.Error("what is under way is taken for over")
+	}
+	if _, err := tally(record(entry(audit.EgressAllowed, "lse_1", `[`)), known); err == nil {
+		t.Error("an entry that cannot be read counts for nothing")
+	}
+	gone := errors.New("gone")
+	if _, err := tally(func(yield func(audit.Entry, error) bool) { yield(audit.Entry{}, gone) }, known); !errors.Is(err, gone) {
+		t.Errorf("a record that breaks off: %v", err)
+	}
+	many := make([]audit.Entry, maxUses+1)
+	for i := range many {
+		many[i] = entry(audit.EgressAllowed, "lse_1", `{}`)
+	}
+	if u, err := tally(record(many...), known); err != nil || !u.more || u.of["lse_1"].requests != maxUses || !u.settled() {
+		t.Errorf("more than is read: %+v, %v", u, err)
+	}
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	for _, n := range []int64{0, 1023, 1024, 1 << 20, 5 << 29, 1 << 62} {
+		fmt.Fprint(&got, size(n), " ")
+	}
+	if want := "0 B 1023 B 1.0 KiB 1.0 MiB 2.5 GiB 4194304.0 TiB "; got.String() != want {
+		t.Errorf("%q, want %q", got.String(), want)
+	}
+}

@@ -19,6 +19,7 @@ type Record struct {
 	ResealLease *LeaseSeal // compare-and-swap on the handle; ErrDone, ErrNotFound
 	EndLease    *LeaseEnd  // compare-and-swap: only from intent, live, revoking; ErrDone, ErrNotFound, ErrOwed
 	Entries     []audit.Entry
+	Late        bool // Entries alone, for which nobody waits: they may wait some milliseconds to share the commit of what comes next
 }
 
 // TaskMove changes a task's state. What an operator has paused, only an operator

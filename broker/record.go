@@ -49,13 +49,23 @@ const unknown = "unknown"
 // note appends entries whose loss must not change an answer that is a refusal
 // already; a failure is logged.
 func (b *Broker) note(ctx context.Context, entries ...audit.Entry) {
+	b.append(ctx, Record{Entries: entries})
+}
+
+// noteLate is note for what nobody waits for.
+func (b *Broker) noteLate(ctx context.Context, e audit.Entry) {
+	b.append(ctx, Record{Entries: []audit.Entry{e}, Late: true})
+}
+
+func (b *Broker) append(ctx context.Context, r Record) {
+	entries := r.Entries
 	if entries[0].Actor == unknown && !b.strangers.Allow() {
 		b.m.unrecorded.Inc()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := b.cfg.Journal.Append(ctx, Record{Entries: entries}); err != nil {
+	if err := b.cfg.Journal.Append(ctx, r); err != nil {
 		b.cfg.Logger.ErrorContext(ctx, "a refusal could not be recorded", "kind", entries[0].Kind, "error", err)
 	}
 }

@@ -56,7 +56,7 @@ func (b *Broker) UseAllowed(ctx context.Context, c Caller, u Usable, x Exchange)
 func (b *Broker) UseCompleted(ctx context.Context, c Caller, leaseID string, x Exchange) {
 	e := b.taskEntry(audit.EgressCompleted, sandboxOf(c.TaskID), c.TaskID, x)
 	e.LeaseID = leaseID
-	b.note(ctx, e)
+	b.noteLate(ctx, e)
 }
 
 // UseDenied records that a request did not leave. leaseID is what it named, "" when that

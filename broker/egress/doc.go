@@ -26,6 +26,7 @@
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of
 //	free.go         how often a box has ebb do what costs the box nothing
+//	flush.go        when parts of an answer go on, and where they are copied
 //	body.go         the body of a request on its way out: not too much, not too slow
 //	pool.go         connections to upstreams, none with two credentials
 //	cuts.go         what goes on, by what it lives by

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"log"
 	"log/slog"
 	"net"
 	"sync"
@@ -149,7 +150,8 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	b := &box{p: p, who: who, ca: ca, free: free, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{}}
+	b := &box{p: p, who: who, ca: ca, free: free, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
+		errorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug)}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })
 	defer stop()
 	return b.serve(ctx, l)
@@ -168,6 +170,8 @@ type box struct {
 	slots   chan struct{}
 	busy    chan struct{} // requests under way
 	tunnels chan net.Conn // decrypted ones, on their way to the inner server
+
+	errorLog *log.Logger // of its servers
 
 	mu     sync.Mutex
 	closed bool

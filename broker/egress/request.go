@@ -53,7 +53,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 			pr.Out.Trailer = nil // late headers, which nobody looks at
 			pr.Out.Header.Set("Accept-Encoding", "identity")
 		},
-		Transport: out, FlushInterval: -1, ModifyResponse: out.answer,
+		Transport: out, FlushInterval: flushTime, BufferPool: buffers{}, ModifyResponse: out.answer,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			out.x.Reason = string(reasonOf(err))
 			if out.x.Cut = out.ctx.Err() != nil; !out.allowed {
@@ -61,7 +61,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 			}
 			b.answer(w, r, err)
 		},
-		ErrorLog: b.server(ctx, nil).ErrorLog,
+		ErrorLog: b.errorLog,
 	}).ServeHTTP(w, r.WithContext(ctx))
 }
 

@@ -207,8 +207,8 @@ func (s *sending) answer(r *http.Response) error {
 		return nil
 	}
 	// A mark is shorter or longer than what it stands for: where it ends is said as it goes.
+	// ContentLength stays: an answer that has one is no stream, see flushTime.
 	if r.Request == nil || r.Request.Method != http.MethodHead {
-		r.ContentLength = -1
 		r.Header.Del("Content-Length")
 	}
 	for _, name := range []string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Accept-Ranges"} {

@@ -32,6 +32,7 @@ type unit struct {
 	lease   *broker.Lease
 	entries []audit.Entry
 	answer  error
+	late    bool // see broker.Record
 
 	place atomic.Int32
 	done  chan error
@@ -57,6 +58,7 @@ type committer struct {
 	shared int       // units of the batch before
 	took   time.Duration
 	urgent bool // the batch that is gathered waits for nobody
+	prompt int  // units of it that are not late
 
 	// Scratch space of one batch.
 	batch   []*unit
@@ -154,8 +156,8 @@ func (c *committer) commit(first *unit) {
 	}
 	start := time.Now()
 	c.settle(c.batch)
-	c.shared, c.took = len(c.batch), time.Since(start)
-	c.metrics.batch(c.shared, c.took, len(c.queue))
+	c.shared, c.took = c.prompt, time.Since(start)
+	c.metrics.batch(len(c.batch), c.took, len(c.queue))
 	// Nothing of a unit may outlive its caller here.
 	clear(c.batch)
 	clear(c.leases)

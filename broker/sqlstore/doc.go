@@ -9,7 +9,7 @@
 //	errors.go     which errors are somebody's fault, and which mean "unknown"
 //	session.go    one connection with its prepared statements
 //	sqltext.go    placeholders, conditions and pages
-//	rows.go       reading the rows of a query
+//	rows.go       reading the rows of a query; hot.go  of those that are read for every request
 //	metrics.go
 //	sealing.go    the wrapped data keys of package seal
 //	safe.go       the sealed secrets of package safe

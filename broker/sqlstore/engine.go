@@ -22,6 +22,7 @@ type engine struct {
 	writer  *sql.DB
 	reader  *sql.DB
 	stream  *sql.DB // for exports, which may be slow: they cannot starve reader
+	hot     hot
 	begin   string
 	lock    string             // ends a SELECT: what it read does not change before the commit
 	skip    string             // ends a SELECT of u: rows that somebody else changes are left out; "" where one writes at a time

@@ -2,25 +2,26 @@ package sqlstore
 
 import "time"
 
-// patience bounds how long a batch waits for company.
-const patience = 10 * time.Millisecond
+// patience bounds how long a batch waits for company, lateness how long one does that holds
+// nothing but late units.
+const (
+	patience = 10 * time.Millisecond
+	lateness = 20 * time.Millisecond
+)
 
 // gather takes first and what shares its commit. Clients that were answered together
 // come back one after the other: the first of them would have a commit of its own, and
 // all others wait for it. So where the batch before was shared, this one waits for as
 // many units, at most half as long as that one took. Who comes alone waits for nobody,
-// and nothing waits that is more than a mint, such as the end of a task.
+// and nothing waits that is more than a mint, such as the end of a task. Late units wait for
+// the first who is not, and count as nobody's company.
 func (c *committer) gather(first *unit) {
-	c.batch, c.urgent = c.batch[:0], false
+	c.batch, c.urgent, c.prompt = c.batch[:0], false, 0
 	c.take(first)
-	for len(c.batch) < maxBatch {
-		select {
-		case u := <-c.queue:
-			c.take(u)
-			continue
-		default:
-		}
-		break
+	c.waiting()
+	if c.prompt == 0 && len(c.batch) > 0 {
+		c.waitLate()
+		c.waiting()
 	}
 	if !c.expects() {
 		return
@@ -39,15 +40,48 @@ func (c *committer) gather(first *unit) {
 	}
 }
 
+// waiting takes what is in the queue.
+func (c *committer) waiting() {
+	for len(c.batch) < maxBatch {
+		select {
+		case u := <-c.queue:
+			c.take(u)
+		default:
+			return
+		}
+	}
+}
+
+// waitLate waits until somebody comes who is not late, until the batch is full or has waited
+// long enough.
+func (c *committer) waitLate() {
+	enough := time.NewTimer(lateness)
+	defer enough.Stop()
+	for c.prompt == 0 && len(c.batch) < maxBatch {
+		select {
+		case u := <-c.queue:
+			c.take(u)
+		case <-enough.C:
+			return
+		case <-c.closing:
+			return
+		}
+	}
+}
+
 // take adds a unit to the batch unless its caller has withdrawn it.
 func (c *committer) take(u *unit) {
-	if u.place.CompareAndSwap(queued, taken) {
-		c.batch = append(c.batch, u)
-		c.urgent = c.urgent || u.work != nil
+	if !u.place.CompareAndSwap(queued, taken) {
+		return
+	}
+	c.batch = append(c.batch, u)
+	c.urgent = c.urgent || u.work != nil
+	if !u.late {
+		c.prompt++
 	}
 }
 
 // expects reports whether company is worth waiting for.
 func (c *committer) expects() bool {
-	return !c.urgent && len(c.batch) > 0 && len(c.batch) < c.shared
+	return !c.urgent && c.prompt > 0 && c.prompt < c.shared && len(c.batch) < maxBatch
 }

@@ -45,6 +45,13 @@ func TestGather(t *testing.T) {
 		{name: "nor is one that comes", shared: 4, took: time.Hour, events: []event{{ms, "mint"}, {2 * ms, "end"}, {3 * ms, "mint"}}, units: 3, waited: 2 * ms},
 		{name: "nobody waits for what was withdrawn", shared: 4, took: time.Hour, first: "withdrawn"},
 		{name: "withdrawn meanwhile", shared: 3, took: time.Hour, events: []event{{ms, "withdrawn"}, {2 * ms, "mint"}, {3 * ms, "mint"}}, units: 3, waited: 3 * ms},
+		{name: "what is late waits for the next who is not", first: "late", events: []event{{ms, "late"}, {3 * ms, "mint"}, {4 * ms, "mint"}}, units: 3, waited: 3 * ms},
+		{name: "and no longer than it may", first: "late", events: []event{{ms, "late"}, {time.Second / 2, "mint"}}, units: 2, waited: lateness},
+		{name: "it is nobody's company", shared: 3, took: time.Hour, first: "late", queue: []string{"late", "late", "mint"}, units: 4, waited: patience},
+		{name: "a batch beside it is as large as without", shared: 2, took: time.Hour, first: "late", events: []event{{ms, "mint"}, {2 * ms, "late"}, {3 * ms, "mint"}}, units: 4, waited: 3 * ms},
+		{name: "an end takes it along", first: "late", queue: []string{"end"}, units: 2},
+		{name: "what is late does not wait for a store that is closed", first: "late", events: []event{{ms, "stop"}}, units: 1, waited: ms},
+		{name: "nor for what was withdrawn", first: "late", events: []event{{ms, "withdrawn"}}, units: 1, waited: lateness},
 		{name: "the store is closed", shared: 4, took: time.Hour, events: []event{{ms, "stop"}}, units: 1, waited: ms},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,6 +89,8 @@ func unitThat(what string) *unit {
 	switch what {
 	case "end":
 		u.work = func(context.Context, *session, *unit) error { return nil }
+	case "late":
+		u.late = true
 	case "withdrawn":
 		u.place.Store(withdrawn)
 	}

@@ -40,11 +40,11 @@ func (s *Store) Begin(ctx context.Context, r broker.Record) (wait func() error) 
 
 // newUnit checks a record before it can get in the way of others.
 func newUnit(r broker.Record) (*unit, error) {
-	if r.SettleLease != nil {
+	if r.SettleLease != nil && !r.Late {
 		work, err := settleLease(r)
 		return &unit{work: work}, err
 	}
-	u := &unit{}
+	u := &unit{late: r.Late}
 	var err error
 	if u.lease, err = ownLease(r); err != nil {
 		return nil, err
@@ -56,7 +56,13 @@ func newUnit(r broker.Record) (*unit, error) {
 		if u.lease == nil && len(u.entries) == 0 {
 			return nil, errors.New("the record is empty")
 		}
+		if u.late && u.lease != nil {
+			return nil, errors.New("somebody waits for a lease: only entries may be late")
+		}
 		return u, nil
+	}
+	if u.late {
+		return nil, errors.New("only entries may be late")
 	}
 	work, err := parts(r)
 	if err != nil {

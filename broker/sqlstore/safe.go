@@ -23,14 +23,17 @@ func scanSecret(row scan) (safe.Row, error) {
 
 // Secrets implements safe.Store.
 func (s *Store) Secrets(ctx context.Context, names ...string) ([]safe.Row, error) {
-	text, args := "SELECT "+secretColumns+" FROM secrets", []any{}
+	text, args, from := "SELECT "+secretColumns+" FROM secrets", []any{}, querier(s.engine.read())
+	if len(names) == 1 {
+		from = hotPool{s.engine}
+	}
 	if len(names) > 0 {
 		text += " WHERE name IN (" + marks(len(names)) + ")"
 		for _, n := range names {
 			args = append(args, n)
 		}
 	}
-	out, err := collect(ctx, s.engine.read(), text+" ORDER BY name", args, scanSecret)
+	out, err := collect(ctx, from, text+" ORDER BY name", args, scanSecret)
 	if err != nil {
 		return nil, fmt.Errorf("secrets: %w", s.engine.explain(err))
 	}

@@ -61,6 +61,10 @@ func refusesBadRecords(t *journalTest) {
 		f(&e)
 		return broker.Record{Entries: []audit.Entry{e}}
 	}
+	late := func(r broker.Record) broker.Record {
+		r.Late = true
+		return r
+	}
 	for name, r := range map[string]broker.Record{
 		"empty":              {},
 		"task without id":    {OpenTask: &broker.Task{State: broker.TaskOpen}},
@@ -78,6 +82,10 @@ func refusesBadRecords(t *journalTest) {
 		"lease with NUL":     lease(func(l *broker.Lease) { l.Tool = "\x00" }),
 		"unknown kind":       entry(func(e *audit.Entry) { e.Kind = "task.exploded" }),
 		"entry by nobody":    entry(func(e *audit.Entry) { e.Actor = "" }),
+		"late task":          {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen}, Late: true},
+		"late end":           {MoveTask: closing(task.ID, Epoch), Late: true},
+		"late lease":         late(lease(func(*broker.Lease) {})),
+		"late settling":      {SettleLease: &broker.LeaseMove{}, Late: true},
 		"entry with a list":  entry(func(e *audit.Entry) { e.Data = []byte(`[1]`) }),
 	} {
 		if err := t.Journal.Append(t.Context(), r); err == nil {
@@ -85,4 +93,7 @@ func refusesBadRecords(t *journalTest) {
 		}
 	}
 	t.same("entries", len(t.entries(broker.EntryFilter{})), 1)
+	// Late or not, what is appended is there.
+	t.append(late(entry(func(*audit.Entry) {})))
+	t.same("entries", len(t.entries(broker.EntryFilter{})), 2)
 }

@@ -22,6 +22,7 @@
 //	bare.go         requests that need no credential
 //	header.go       Clean: what of a request's headers leaves
 //	tables.go       what looks for it in answers, once for each lease
+//	disclosed.go    what looks there for credentials that an answer makes
 //	send.go         the credential is added, the answer is read
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of

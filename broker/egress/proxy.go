@@ -61,6 +61,7 @@ type Proxy struct {
 	pools pools
 	// redactors of what is added
 	tables tables
+	named  *named // what looks for credentials that answers make
 	sent   meters
 
 	ends ends
@@ -103,7 +104,11 @@ func New(c Config) (*Proxy, error) {
 	if c.Requests <= 0 {
 		c.Requests = 256
 	}
-	return &Proxy{cfg: c}, nil
+	named, err := newNamed()
+	if err != nil {
+		return nil, err
+	}
+	return &Proxy{cfg: c, named: named}, nil
 }
 
 // End cuts whatever goes on by a task or a lease, to its last connection, and says how

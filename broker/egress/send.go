@@ -34,9 +34,10 @@ type sending struct {
 	answered atomic.Bool // the upstream has begun to
 	pool     *pool       // of the upstream
 
-	expiry   *time.Timer  // cuts when the lease has had its time
-	redactor *table       // of what was added; nil = nothing was
-	echoes   atomic.Int64 // secrets that came back
+	expiry   *time.Timer   // cuts when the lease has had its time
+	redactor *table        // of what was added; nil = nothing was
+	named    *redact.Named // credentials that the answer makes; nil = it makes none
+	echoes   atomic.Int64  // secrets that came back
 }
 
 // over lets go of what it holds, when the answer is all back.
@@ -88,6 +89,9 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if strayIn(out.Header) { // a claim that nobody has signed anew
 		return nil, deny(StrayPlaceholder, nil)
+	}
+	if s.named, err = s.discloses(use, out); err != nil {
+		return nil, deny(Doubt, err)
 	}
 	if !use.Bare {
 		if err := s.lookFor(before, out); err != nil {
@@ -202,7 +206,7 @@ func (s *sending) answer(r *http.Response) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	if s.redactor == nil {
+	if s.redactor == nil && s.named == nil {
 		r.Body = &answerBody{ReadCloser: r.Body, s: s, r: r}
 		return nil
 	}
@@ -214,7 +218,14 @@ func (s *sending) answer(r *http.Response) error {
 	for _, name := range []string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Accept-Ranges"} {
 		r.Header.Del(name)
 	}
-	r.Body = &answerBody{ReadCloser: s.redactor.Reader(r.Body, func(n int) { s.echoes.Add(int64(n)) }), s: s, r: r}
+	count := func(n int) { s.echoes.Add(int64(n)) }
+	if s.redactor != nil {
+		r.Body = s.redactor.Reader(r.Body, count)
+	}
+	if s.named != nil {
+		r.Body = s.named.Reader(r.Body, count)
+	}
+	r.Body = &answerBody{ReadCloser: r.Body, s: s, r: r}
 	return nil
 }
 
@@ -231,6 +242,15 @@ var kept = []string{"Set-Cookie", "Alt-Svc", "Proxy-Authenticate", "Authenticati
 func (s *sending) clean(h http.Header) {
 	for _, name := range kept {
 		delete(h, name)
+	}
+	if s.named != nil {
+		for _, values := range h {
+			for i, v := range values {
+				text, n := s.named.Text(v)
+				values[i] = text
+				s.echoes.Add(int64(n))
+			}
+		}
 	}
 	if s.redactor == nil {
 		return

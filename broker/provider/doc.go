@@ -11,6 +11,7 @@
 //	effect.go    Describer: what a scope lets its holder do, and can it be undone
 //	grants.go    scopes that the configuration names one by one
 //	inject.go    what injectors share
+//	disclosed.go   what their answers may hold that is secret
 //	name.go      the name of a lease's object at a provider
 //	placeholder.go  what stands for a credential that stays in ebb
 //	safe.go      Safe: secrets of the operator that outlive the process

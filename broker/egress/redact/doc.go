@@ -7,6 +7,7 @@
 //	trie.go       what they have in common at their beginnings
 //	redact.go     Redactor: texts
 //	reader.go     streams
+//	named.go      Named: values by what they are called, which nobody has seen before; parser.go reads them
 //
 // It is a detector and no boundary. An upstream that wants to give a secret away can
 // turn it round, or send it byte by byte in many answers; what keeps a secret is that

@@ -29,6 +29,22 @@ func (d *Driver) Injects(s scopes.Set) bool {
 	return true
 }
 
+// disclosed is what GitHub's answers hold of credentials: a token that clones in what it says
+// of a repository, and URLs of files and pictures that open them for whoever has them.
+var disclosed = &provider.Disclosed{Members: []string{"temp_clone_token"}, Parameters: []string{"token", "jwt", "sig", "X-Amz-Signature", "X-Amz-Security-Token"}}
+
+// Discloses implements provider.Discloser. What git fetches is what was pushed.
+func (d *Driver) Discloses(r *http.Request, _ provider.Target) *provider.Disclosed {
+	host, err1 := exact.Origin(r)
+	path, err2 := exact.Target(r, exact.PathForm{Slash: true, Text: true})
+	if err := errors.Join(err1, err2); err == nil {
+		if _, api := under(d.cfg.APIURL, host, path); !api {
+			return nil
+		}
+	}
+	return disclosed
+}
+
 // Inject adds the token to what the lease's scopes are for: Bearer at the API, Basic with
 // the user x-access-token for git. Repositories are those of the scopes, spelled as they
 // spell them. GraphQL is denied, whatever the scopes are: what a query is for stands in

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -321,4 +322,24 @@ func FuzzInject(f *testing.F) {
 			t.Errorf("%s %s (host %q) has %q", method, text, host, got)
 		}
 	})
+}
+
+// TestDiscloses: answers of the API may hold credentials, and what git fetches is left as it
+// was pushed.
+func TestDiscloses(t *testing.T) {
+	t.Parallel()
+	for name, d := range hubs(t) {
+		for url, want := range map[string]bool{
+			map[string]string{"github.com": "https://api.github.com", "ghes": "https://git.example.com/api/v3"}[name] + "/repos/acme/web/contents":             true,
+			map[string]string{"github.com": "https://github.com", "ghes": "https://git.example.com"}[name] + "/acme/web.git/info/refs?service=git-upload-pack": false,
+		} {
+			r, err := http.NewRequest(http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.Discloses(r, provider.Target{}); got.Empty() == want || want && (!slices.Contains(got.Members, "temp_clone_token") || !slices.Contains(got.Parameters, "jwt")) {
+				t.Errorf("%s: %+v", url, got)
+			}
+		}
+	}
 }

@@ -7,8 +7,8 @@ package github
 // archives, logs, files of releases and artifacts, which are a redirect to a signed URL, and
 // registration tokens of runners; and the repository itself, whose answer may hold a token
 // that clones (temp_clone_token). Left out is also approving deployments that wait, and to
-// comment on a commit takes write, though GitHub calls it reading. A file of a private repository comes with a download_url that opens
-// that one file for minutes, which the lease does too. * is one segment without an encoded
+// comment on a commit takes write, though GitHub calls it reading. Of URLs that open
+// a file or a picture for minutes the credential is taken out (disclosed). * is one segment without an encoded
 // slash, # one of digits, ** all that follows.
 var routes = map[string]map[string]string{
 	"metadata": {"read": `

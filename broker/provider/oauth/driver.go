@@ -31,10 +31,11 @@ type Driver struct {
 }
 
 var (
-	_ provider.Driver   = (*Driver)(nil)
-	_ provider.Checker  = (*Driver)(nil)
-	_ provider.Injector = (*Driver)(nil)
-	_ provider.Prober   = prober{}
+	_ provider.Driver    = (*Driver)(nil)
+	_ provider.Checker   = (*Driver)(nil)
+	_ provider.Injector  = (*Driver)(nil)
+	_ provider.Discloser = (*Driver)(nil)
+	_ provider.Prober    = prober{}
 )
 
 // New makes a driver of a provider. It does not connect. safe may be nil when no

@@ -17,6 +17,8 @@ import (
 type Requests struct {
 	// Hosts are those that may get it, exactly: "api.example.com", or with a port. Only over https.
 	Hosts []string `json:"hosts"`
+	// Secret values of answers, by name; nil = provider.CommonlyDisclosed, {} = none.
+	Disclosed *provider.Disclosed `json:"disclosed,omitempty"`
 	// Actions are those of the grant, and their requests.
 	Actions map[string]exact.Rule `json:"actions"`
 }
@@ -32,6 +34,10 @@ func (q *Requests) check(at string, g Grant, endpoints []string, bad func(string
 		if !exact.CheckHost(h) {
 			bad("%s.hosts: %q is not the full name of a host in lower case, like api.example.com or api.example.com:8443", at, h)
 		}
+	}
+	q.Disclosed.Check(at+".disclosed", bad)
+	if q.Disclosed == nil {
+		q.Disclosed = provider.CommonlyDisclosed()
 	}
 	if len(q.Actions) == 0 {
 		bad("%s.actions: name at least one", at)
@@ -87,6 +93,16 @@ func (d *Driver) requests(s scopes.Scope) (*Requests, exact.Rule) {
 // requests.
 func (d *Driver) Injects(s scopes.Set) bool {
 	return !s.Empty() && !slices.ContainsFunc(s.Scopes(), func(sc scopes.Scope) bool { q, _ := d.requests(sc); return q == nil })
+}
+
+// Discloses implements provider.Discloser: a token is for one resource.
+func (d *Driver) Discloses(_ *http.Request, t provider.Target) *provider.Disclosed {
+	for _, s := range t.Scopes.Scopes() {
+		if q, _ := d.requests(s); q != nil {
+			return q.Disclosed
+		}
+	}
+	return provider.CommonlyDisclosed()
 }
 
 // Inject implements provider.Injector: Bearer (RFC 6750 section 2.1).

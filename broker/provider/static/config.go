@@ -21,6 +21,8 @@ type Config struct {
 	Hosts []string `json:"hosts"`
 	// Inject is where in a request it goes.
 	Inject Place `json:"inject"`
+	// Secret values of answers, by name; nil = provider.CommonlyDisclosed, {} = none.
+	Disclosed *provider.Disclosed `json:"disclosed,omitempty"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
 	Grants provider.Grants[exact.Rule] `json:"grants"`
@@ -67,6 +69,10 @@ func (c *Config) check(name string) error {
 		}
 	}
 	c.Inject.check(bad)
+	c.Disclosed.Check("disclosed", bad)
+	if c.Disclosed == nil {
+		c.Disclosed = provider.CommonlyDisclosed()
+	}
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its actions and their requests")
 	}

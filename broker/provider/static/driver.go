@@ -20,9 +20,10 @@ type Driver struct {
 }
 
 var (
-	_ provider.Driver   = (*Driver)(nil)
-	_ provider.Injector = (*Driver)(nil)
-	_ provider.Checker  = (*Driver)(nil)
+	_ provider.Driver    = (*Driver)(nil)
+	_ provider.Injector  = (*Driver)(nil)
+	_ provider.Discloser = (*Driver)(nil)
+	_ provider.Checker   = (*Driver)(nil)
 )
 
 // New makes a driver of a provider. It does not connect. now may be nil; s may be

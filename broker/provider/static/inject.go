@@ -16,6 +16,11 @@ var errOver = errors.New("static: the lease is over")
 // Injects implements provider.Injector: every scope that is configured says its requests.
 func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
 
+// Discloses implements provider.Discloser.
+func (d *Driver) Discloses(*http.Request, provider.Target) *provider.Disclosed {
+	return d.cfg.Disclosed
+}
+
 // Inject implements provider.Injector.
 func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target) error {
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {

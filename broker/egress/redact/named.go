@@ -1,0 +1,117 @@
+package redact
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Named looks for values by what they are called: of members of JSON ("access_token": "..."),
+// elements of XML and parameters of URLs and forms. So it finds secrets that nobody has seen
+// before: a token that an answer makes. It is safe for concurrent use.
+//
+// Names are as they are written, without escapes. It reads no syntax but what is next to the
+// name, and so finds them in event streams, scripts and JSON inside of JSON, too. A name is the
+// end of a parameter's or member's beginning: `"token"` is not found in `"next_token"`.
+type Named struct{ a *automaton }
+
+// maxNames and maxName bound what is looked for.
+const (
+	maxNames = 64
+	maxName  = 64
+)
+
+var errNames = errors.New("redact: name 1 to 64 members or parameters, each of 1 to 64 letters, digits and . _ -")
+
+// NewNamed makes a Named. Of members both are looked for, of parameters those alone.
+func NewNamed(members, parameters []string) (*Named, error) {
+	all := append(slices.Clone(members), parameters...)
+	if len(all) == 0 || len(all) > maxNames || slices.ContainsFunc(all, func(name string) bool { return !ValidName(name) }) {
+		return nil, errNames
+	}
+	var patterns []string
+	for _, name := range members {
+		// In an element's name a prefix may stand before it, and attributes behind.
+		for _, around := range [][2]string{{`"`, `"`}, {`\"`, `\"`}, {`'`, `'`}, {"<", ">"}, {"<", " "}, {":", ">"}, {":", " "}} {
+			patterns = append(patterns, around[0]+name+around[1])
+		}
+	}
+	for _, name := range all {
+		for _, before := range []string{"?", "&", ";", "#", `\u0026`} { // ; ends &amp; and its like
+			patterns = append(patterns, before+name+"=", before+name+`\u003d`, before+name+`\u003D`)
+		}
+		for _, before := range []string{"%26", "%3F", "%3f"} {
+			patterns = append(patterns, before+name+"%3D", before+name+"%3d")
+		}
+	}
+	a, err := newAutomaton(distinct(patterns))
+	if err != nil {
+		return nil, err
+	}
+	return &Named{a: a}, nil
+}
+
+// ValidName reports what can be looked for.
+func ValidName(name string) bool {
+	return name != "" && len(name) <= maxName && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
+}
+
+// Text is s with a mark in place of each value, and how many there were.
+func (n *Named) Text(s string) (string, int) {
+	p := n.begin()
+	out := p.feed(make([]byte, 0, len(s)), []byte(s))
+	if p.marks == 0 {
+		return s, 0
+	}
+	return string(out), p.marks
+}
+
+// Reader is body with marks in place of values. It holds nothing back: the name comes before
+// the value. hits is told of each mark; nil = nobody is.
+func (n *Named) Reader(body io.ReadCloser, hits func(n int)) io.ReadCloser {
+	if hits == nil {
+		hits = func(int) {}
+	}
+	return &namedReader{ReadCloser: body, p: n.begin(), hits: hits}
+}
+
+type namedReader struct {
+	io.ReadCloser
+	p    parser
+	hits func(int)
+	in   []byte
+	out  []byte
+	err  error
+}
+
+// Read implements io.Reader.
+func (r *namedReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if r.in == nil {
+		r.in = make([]byte, chunk)
+	}
+	for empty := 0; len(r.out) == 0 && r.err == nil; empty++ {
+		if empty > 100 {
+			r.err = io.ErrNoProgress
+			break
+		}
+		before := r.p.marks
+		n, err := r.ReadCloser.Read(r.in)
+		if n > 0 { // in the middle of a value nothing comes of it
+			empty = 0
+		}
+		r.out, r.err = r.p.feed(r.out[:0], r.in[:n]), err
+		if n := r.p.marks - before; n > 0 {
+			r.hits(n)
+		}
+	}
+	if len(r.out) == 0 {
+		return 0, r.err
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}

@@ -1,0 +1,146 @@
+package redact_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"ebb/broker/egress/redact"
+)
+
+func named(t testing.TB) *redact.Named {
+	t.Helper()
+	n, err := redact.NewNamed([]string{"access_token", "SecretAccessKey"}, []string{"jwt", "token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	n := named(t)
+	for in, want := range map[string]string{
+		`{"access_token":"v9"}`:                             `{"access_token":"[redacted]"}`,
+		"{ \"access_token\" :\n\t\"v9\", \"a\": 1}":         "{ \"access_token\" :\n\t\"[redacted]\", \"a\": 1}",
+		`{"access_token":"v9\"v9","b":"v"}`:                 `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":"v9\\","b":"v"}`:                   `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":""}`:                               `{"access_token":""}`,
+		`{"access_token":null,"b":"v"}`:                     `{"access_token":null,"b":"v"}`,
+		`{"access_token":12.5e9,"b":"v"}`:                   `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":{"v9":["}",{"v9":1}]},"b":"v"}`:    `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":["v9","v9"],"b":"v"}`:              `{"access_token":"[redacted]","b":"v"}`,
+		`["access_token","v"]`:                              `["access_token","v"]`,
+		`{"my_access_token":"v","access_tokens":"v"}`:       `{"my_access_token":"v","access_tokens":"v"}`,
+		`{"t":"access_token","x":"v"}`:                      `{"t":"access_token","x":"v"}`,
+		`{"b":"{\"access_token\":\"v9\",\"x\":\"v\"}"}`:     `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
+		`{"b":"{\"access_token\": \n\"v9\\\"v9\"}"}`:        `{"b":"{\"access_token\": \n\"[redacted]\"}"}`,
+		`{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`:       `{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`,
+		`{"b":"{\"access_token\":[\"v9]\"],\"x\":\"v\"}"}`:  `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
+		"data: {\"access_token\":\"v9\"}\n\ndata: x\n":      "data: {\"access_token\":\"[redacted]\"}\n\ndata: x\n",
+		`{'access_token': 'v9', 'b': "v"}`:                  `{'access_token': '[redacted]', 'b': "v"}`,
+		`<SecretAccessKey>v9+/=</SecretAccessKey><a>v</a>`:  `<SecretAccessKey>[redacted]</SecretAccessKey><a>v</a>`,
+		`<s:SecretAccessKey a="v">v9</s:SecretAccessKey>`:   `<s:SecretAccessKey a="v">[redacted]</s:SecretAccessKey>`,
+		`<SecretAccessKey/><a>v</a>`:                        `<SecretAccessKey/><a>v</a>`,
+		`<SecretAccessKey a="v"/><a>v</a>`:                  `<SecretAccessKey a="v"/><a>v</a>`,
+		`<SecretAccessKey></SecretAccessKey>`:               `<SecretAccessKey></SecretAccessKey>`,
+		`<SecretAccessKey><![CDATA[v9]]></SecretAccessKey>`: `<SecretAccessKey>[redacted]</SecretAccessKey>`,
+		`{"u":"https://raw/a?token=v9&x=v"}`:                `{"u":"https://raw/a?token=[redacted]&x=v"}`,
+		`{"u":"https://i/a?x=v\u0026jwt=v9.v9-_~\u0026y"}`:  `{"u":"https://i/a?x=v\u0026jwt=[redacted]\u0026y"}`,
+		`<img src="https://i/a?x=v&amp;jwt=v9&amp;y=v">`:    `<img src="https://i/a?x=v&amp;jwt=[redacted]&amp;y=v">`,
+		`access_token=v9&scope=repo&token_type=bearer`:      `access_token=[redacted]&scope=repo&token_type=bearer`,
+		`app://cb#access_token=v9&state=v`:                  `app://cb#access_token=[redacted]&state=v`,
+		`/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3Dv9 x`:      `/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3D[redacted] x`,
+		`?next_token=v&tokens=v&mytoken=v`:                  `?next_token=v&tokens=v&mytoken=v`,
+		`?token=&x=v`:                                       `?token=&x=v`,
+		`"token":"v"`:                                       `"token":"v"`, // a parameter, and no member
+	} {
+		if out, _ := n.Text(in); out != want {
+			t.Errorf("%s\n is %s\nwant %s", in, out, want)
+		}
+		for _, r := range []io.Reader{iotest.OneByteReader(strings.NewReader(in)), iotest.HalfReader(strings.NewReader(in)), iotest.DataErrReader(strings.NewReader(in))} {
+			out, err := io.ReadAll(n.Reader(io.NopCloser(r), nil))
+			if err != nil || string(out) != want {
+				t.Errorf("%s in a stream: %s, %v", in, out, err)
+			}
+		}
+	}
+}
+
+func TestNamesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", "a b", `a"b`, "a<b", "a=b", "é", strings.Repeat("x", 65)} {
+		if _, err := redact.NewNamed([]string{bad}, nil); err == nil {
+			t.Errorf("%q", bad)
+		}
+	}
+	if _, err := redact.NewNamed(nil, nil); err == nil {
+		t.Error("none")
+	}
+	if _, err := redact.NewNamed(make([]string, 65), nil); err == nil {
+		t.Error("65")
+	}
+}
+
+// However an answer is cut, it is marked as the whole is. What JSON and XML themselves read as
+// the value is gone, what stands beside it is not, and JSON stays JSON.
+func FuzzNamed(f *testing.F) {
+	f.Add("v9", "beside", "text", uint64(1))
+	f.Add(`a"b\`, `\"`, `"access_token":`, uint64(2))
+	f.Add("<&é\u2028", "]]>", "?token=x&", uint64(3))
+	n := named(f)
+	f.Fuzz(func(t *testing.T, value, beside, text string, seed uint64) {
+		want, marks := n.Text(text)
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var pieces [][]byte
+		for rest := []byte(text); len(rest) > 0; {
+			k := min(len(rest), 1+rng.IntN(9))
+			pieces, rest = append(pieces, rest[:k]), rest[k:]
+		}
+		got := 0
+		out, err := io.ReadAll(n.Reader(io.NopCloser(&cut{pieces: pieces, err: io.EOF}), func(k int) { got += k }))
+		if err != nil || string(out) != want || got != marks {
+			t.Fatalf("%q in pieces: %q (%d), %v; want %q (%d)", text, out, got, err, want, marks)
+		}
+		doc := map[string]string{"access_token": value, "beside": beside}
+		in, _ := json.Marshal(doc)
+		var back map[string]string
+		safe := !strings.ContainsAny(beside, "=") && !strings.Contains(beside, "access_token") && !strings.Contains(beside, "SecretAccessKey")
+		if s, _ := n.Text(string(in)); safe && json.Valid(in) {
+			if err := json.Unmarshal([]byte(s), &back); err != nil || value != "" && back["access_token"] != redact.Mark || back["beside"] != fmt.Sprint(again(in)["beside"]) {
+				t.Fatalf("%s is %s, %v", in, s, err)
+			}
+		}
+		var b bytes.Buffer
+		_ = xml.EscapeText(&b, []byte(value))
+		if s, _ := n.Text("<SecretAccessKey>" + b.String() + "</SecretAccessKey>"); value != "" && s != "<SecretAccessKey>"+redact.Mark+"</SecretAccessKey>" {
+			t.Fatalf("%q in XML is %q", value, s)
+		}
+		if s, _ := n.Text("https://x/?a=1&jwt=" + url.QueryEscape(value) + "&b=1"); value != "" && s != "https://x/?a=1&jwt="+redact.Mark+"&b=1" {
+			t.Fatalf("%q in a URL is %q", value, s)
+		}
+	})
+}
+
+func again(in []byte) (out map[string]string) {
+	_ = json.Unmarshal(in, &out)
+	return out
+}
+
+func BenchmarkNamed(b *testing.B) {
+	text := []byte(strings.Repeat(`{"id": 4711, "name": "a repository", "private": false, "html_url": "https://github.com/acme/web?x=1&y=2", "access_token": "0123456789"},`+"\n", 500))
+	n := named(b)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := io.Copy(io.Discard, n.Reader(io.NopCloser(bytes.NewReader(text)), nil)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

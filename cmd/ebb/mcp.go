@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ebb/cmd/ebb/internal/ask"
 	"ebb/cmd/ebb/internal/mcp"
+	"ebb/scopes/policy"
 )
 
 // mcpFlags are the flags of `ebb mcp` beside those of a sandbox.
@@ -20,6 +23,7 @@ type mcpFlags struct {
 	serverID  string
 	serverKey string
 	open      bool
+	delivery  string
 }
 
 func newMCP(c *cli) *cobra.Command {
@@ -50,7 +54,8 @@ lets everybody in.`,
 	f.StringSliceVar(&m.scope, "require-scope", nil, "what a client's token must permit, repeatable")
 	f.StringVar(&m.serverID, "server-id", "", "principal that follows revocations")
 	f.StringVar(&m.serverKey, "server-key", "", "its private key `file`")
-	f.BoolVar(&m.open, "unauthenticated", false, "on loopback: ask clients for no token")
+	f.BoolVar(&m.open, "unauthenticated", false, "in a box, on its loopback: ask clients for no token")
+	f.StringVar(&m.delivery, "delivery", "", "token or egress; default: in a box as ebb would deliver it, elsewhere token")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		if m.listen == "" {
 			for _, name := range []string{"tls-cert", "tls-key", "resource", "require-scope", "server-id", "server-key", "unauthenticated"} {
@@ -58,7 +63,7 @@ lets everybody in.`,
 					return usage("--"+name+" is for --listen", "leave it out: on standard input and output there is one client, which started this")
 				}
 			}
-			return c.mcpStdio(cmd)
+			return c.mcpStdio(cmd, &m)
 		}
 		return c.mcpHTTP(cmd, &m)
 	})
@@ -66,8 +71,11 @@ lets everybody in.`,
 }
 
 // mcpService acts as the sandbox that this process is, and says of which task that is.
-func (c *cli) mcpService(cmd *cobra.Command) (s *mcp.Service, taskID string, err error) {
-	cfg := mcp.Config{Version: thisVersion().Version}
+func (c *cli) mcpService(cmd *cobra.Command, m *mcpFlags) (s *mcp.Service, taskID string, err error) {
+	if !slices.Contains([]string{"", policy.DeliveryToken, policy.DeliveryEgress}, m.delivery) {
+		return nil, "", usage("--delivery is token or egress", "leave it out for what fits")
+	}
+	cfg := mcp.Config{Version: thisVersion().Version, Delivery: m.delivery}
 	if c.keyFile == "" && c.env("EBB_ASK") != "" {
 		a, err := c.asker()
 		if err != nil {
@@ -83,7 +91,7 @@ func (c *cli) mcpService(cmd *cobra.Command) (s *mcp.Service, taskID string, err
 	if err != nil {
 		return nil, "", err
 	}
-	cfg.Sandbox = box
+	cfg.Sandbox, cfg.Delivery = box, cmp.Or(cfg.Delivery, policy.DeliveryToken) // a placeholder is of use in a box alone
 	return mcp.New(cmd.Context(), cfg), id.TaskID, nil
 }
 
@@ -95,22 +103,39 @@ func completing(a *ask.Client) func(context.Context) (mcp.Completed, error) {
 	}
 }
 
-// lastAnswer is how long what was called may still be answered after the signal to stop.
-const lastAnswer = 2 * time.Second
+// lastAnswer is how long what was called may still be answered after the signal to stop,
+// and answerOut how long an answer may take to get out.
+const (
+	lastAnswer = 2 * time.Second
+	answerOut  = lastAnswer / 4
+)
 
-func (c *cli) mcpStdio(cmd *cobra.Command) error {
-	s, _, err := c.mcpService(cmd)
+func (c *cli) mcpStdio(cmd *cobra.Command, m *mcpFlags) error {
+	s, _, err := c.mcpService(cmd, m)
 	if err != nil {
 		return err
 	}
-	// Who ends its own task is told to stop by the runner, maybe before the answer is out.
-	ctx, stop := context.WithCancel(context.WithoutCancel(cmd.Context()))
-	defer stop()
-	defer context.AfterFunc(cmd.Context(), func() { time.AfterFunc(lastAnswer, stop) })()
-	if err := s.Serve(ctx, io.NopCloser(c.stdin), unclosed{c.stdout}); err != nil {
+	if err := serveStdio(cmd.Context(), s, c.stdin, c.stdout); err != nil {
 		return fail("the MCP client sent what cannot be read: "+err.Error(), "start `ebb mcp` from an MCP client; it speaks JSON-RPC, one message a line")
 	}
 	return nil
+}
+
+// serveStdio serves one client until it hangs up or this process is told to stop, and ends
+// what that leaves without a holder. Who ends its own task is told to stop by the runner,
+// maybe before the answer is out.
+func serveStdio(told context.Context, s *mcp.Service, in io.Reader, out io.Writer) error {
+	ctx, stop := context.WithCancel(context.WithoutCancel(told))
+	defer stop()
+	defer context.AfterFunc(told, func() {
+		bounded, cancel := context.WithTimeout(ctx, lastAnswer)
+		defer cancel()
+		s.Quiet(bounded, answerOut)
+		stop()
+	})()
+	err := s.Serve(ctx, io.NopCloser(in), unclosed{out})
+	s.Settle(context.WithoutCancel(told))
+	return err
 }
 
 // unclosed is a stream that is not this command's to close.

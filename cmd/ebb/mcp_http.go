@@ -25,11 +25,11 @@ const mcpAnswer = 3 * time.Minute
 // mcpHTTP serves streamable HTTP until the command is told to end.
 func (c *cli) mcpHTTP(cmd *cobra.Command, m *mcpFlags) error {
 	ctx := cmd.Context()
-	tc, err := m.check()
+	tc, err := m.check(c.env("EBB_ASK") != "")
 	if err != nil {
 		return err
 	}
-	s, taskID, err := c.mcpService(cmd)
+	s, taskID, err := c.mcpService(cmd, m)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,9 @@ func (c *cli) mcpHTTP(cmd *cobra.Command, m *mcpFlags) error {
 		go func() { _ = v.Run(ctx) }()
 	}
 	c.sayf("ebb: MCP at %s\n", m.resource)
-	return serveMCP(ctx, web.Capped(l, web.Conns(0.5)), tc, h)
+	err = serveMCP(ctx, web.Capped(l, web.Conns(0.5)), tc, h)
+	s.Settle(context.WithoutCancel(ctx))
+	return err
 }
 
 func serveMCP(ctx context.Context, l net.Listener, tc *tls.Config, h http.Handler) error {
@@ -61,8 +63,20 @@ func serveMCP(ctx context.Context, l net.Listener, tc *tls.Config, h http.Handle
 		Handler: h, TLSConfig: tc, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: mcpAnswer, IdleTimeout: time.Minute,
 	}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { // Who ends its own task is told to stop, maybe before the answer is out.
+		defer close(stopped)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswer)
+		defer cancel()
+		if srv.Shutdown(bounded) != nil {
+			_ = srv.Close()
+		}
+	})
+	defer func() {
+		if !stop() {
+			<-stopped
+		}
+	}()
 	var err error
 	if tc != nil {
 		err = srv.ServeTLS(l, "", "")
@@ -76,7 +90,7 @@ func serveMCP(ctx context.Context, l net.Listener, tc *tls.Config, h http.Handle
 }
 
 // check refuses, before anything happens, what would let strangers in.
-func (m *mcpFlags) check() (*tls.Config, error) {
+func (m *mcpFlags) check(inBox bool) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(m.listen)
 	ip := net.ParseIP(host)
 	if err != nil || ip == nil {
@@ -94,6 +108,8 @@ func (m *mcpFlags) check() (*tls.Config, error) {
 		return nil, usage("an address for every interface says nothing of what clients use", "name it with --resource")
 	case m.open && !ip.IsLoopback():
 		return nil, usage("--unauthenticated is for loopback", "leave it out: clients then need a token")
+	case m.open && !inBox:
+		return nil, usage("--unauthenticated is for a box of `ebb run`, whose loopback nobody else reaches", "leave it out: clients then need a token")
 	case m.open && (len(m.scope) > 0 || m.serverID != "" || m.serverKey != ""):
 		return nil, usage("--unauthenticated and what is asked of tokens exclude each other", "leave one of them out")
 	case !m.open && (len(m.scope) == 0 || m.serverID == "" || m.serverKey == ""):

@@ -112,10 +112,11 @@ func TestMCPBinary(t *testing.T) {
 	}
 	pending := call(t, first, "request_credential", map[string]any{"scope": "local:a/b:write", "reason": "because"})
 	var asked struct {
-		ID  string `json:"request_id"`
-		URL string `json:"request_url"`
+		ID   string `json:"request_id"`
+		URL  string `json:"request_url"`
+		Next string `json:"do_next"`
 	}
-	if err := json.Unmarshal([]byte(pending), &asked); err != nil || !strings.HasSuffix(asked.URL, "/requests/"+asked.ID) {
+	if err := json.Unmarshal([]byte(pending), &asked); err != nil || asked.URL != "" || !strings.Contains(asked.Next, "ebb requests show "+asked.ID) {
 		t.Errorf("a write: %s", pending)
 	}
 	if err := first.Close(); err != nil || said.Len() > 0 {

@@ -215,7 +215,7 @@ func (h *house) escalate(box *client.Sandbox, approver *client.Operator, taskID 
 	if err := <-got; err != nil {
 		h.t.Fatalf("approve: %v", err)
 	}
-	if err != nil || !write.Scope.Equal(scopes.MustParseSet("orders:eu/42:write")) || pending.Interval != time.Second || pending.ExpiresIn <= 0 || !strings.HasPrefix(pending.RequestID, "req_") || pending.Page != h.issuer+"/requests/"+pending.RequestID {
+	if err != nil || !write.Scope.Equal(scopes.MustParseSet("orders:eu/42:write")) || pending.Interval != time.Second || pending.ExpiresIn <= 0 || !strings.HasPrefix(pending.RequestID, "req_") || pending.Page != "" {
 		h.t.Fatalf("write: %v %v, told %+v", write.Scope, err, pending)
 	}
 	return write

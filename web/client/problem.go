@@ -33,7 +33,7 @@ type Problem struct {
 type Pending struct {
 	Code      provider.Secret // deferral code: redeem it with Sandbox.Poll
 	RequestID string          // for people: what the request is called; "" = not said
-	Page      string          // of the console, where they decide; "" = not said
+	Page      string          // of the console, where they decide; "" = not said, as on loopback
 	ExpiresIn time.Duration   // no answer by then is a no; 0 = not said
 	Interval  time.Duration   // between polls; 0 = not said
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -73,7 +74,7 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 		return cred, err
 	}
 	if id := problem.Pending.RequestID; id != "" {
-		problem.Pending.Page = s.issuer + "/requests/" + url.PathEscape(id)
+		problem.Pending.Page = page(s.issuer, id)
 	}
 	if r.Pending != nil {
 		r.Pending(*problem.Pending)
@@ -84,6 +85,16 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 	wait := *problem.Pending
 	wait.Interval = max(wait.Interval, problem.RetryAfter)
 	return s.poll(ctx, wait, r)
+}
+
+// page is where people decide a request. On loopback the console has a name of its own that
+// nobody is told (docs/console.md), so nothing is said.
+func page(issuer, id string) string {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {
+		return ""
+	}
+	return issuer + "/requests/" + url.PathEscape(id)
 }
 
 func (s *Sandbox) tokenForm(r TokenRequest) (url.Values, error) {

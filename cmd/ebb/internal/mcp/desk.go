@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,17 +21,23 @@ const (
 // desk holds the questions that are under way. They outlive the call that put them: a
 // person takes longer than clients wait.
 type desk struct {
-	ctx     context.Context
-	sandbox Sandbox
+	ctx      context.Context
+	sandbox  Sandbox
+	delivery string // see Config
 
-	mu    sync.Mutex
-	open  map[question]*flight
-	told  map[string]*flight // by the request's name
-	order []string           // of told, oldest first
+	mu     sync.Mutex
+	open   map[question]*flight
+	flying map[*flight]bool   // open, or ending what came of it
+	told   map[string]*flight // by the request's name
+	order  []string           // of told, oldest first
 }
 
-// question is what ebb takes for the same question.
-type question struct{ scope, resource, tool string }
+// question is what ebb takes for the same question, and for how long: who asks for a minute
+// gets no more.
+type question struct {
+	scope, resource, tool string
+	ttl                   time.Duration
+}
 
 // flight is one question on its way. What stands before the channels is constant, pending
 // once told is closed, and the rest once done is.
@@ -44,16 +51,20 @@ type flight struct {
 	outcome  outcome
 	err      error
 
-	callers int // that wait for it, under the desk's lock
+	// Under the desk's lock: how many wait for it, whether one of them was told what came of
+	// it, and whether it has been decided what becomes of that.
+	callers  int
+	taken    bool
+	answered bool
 }
 
-func newDesk(ctx context.Context, s Sandbox) *desk {
-	return &desk{ctx: ctx, sandbox: s, open: map[question]*flight{}, told: map[string]*flight{}}
+func newDesk(ctx context.Context, s Sandbox, delivery string) *desk {
+	return &desk{ctx: ctx, sandbox: s, delivery: delivery, open: map[question]*flight{}, flying: map[*flight]bool{}, told: map[string]*flight{}}
 }
 
 // ask puts a question, or joins who has put it. The caller says left when it stops waiting.
 func (d *desk) ask(r client.TokenRequest) (*flight, error) {
-	q := question{r.Scope.String(), r.Resource, r.Tool}
+	q := question{r.Scope.String(), r.Resource, r.Tool, r.TTL}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f := d.open[q]; f != nil {
@@ -64,15 +75,24 @@ func (d *desk) ask(r client.TokenRequest) (*flight, error) {
 		return nil, &broker.Error{Kind: broker.TooMany, Public: "Too many questions of this task are open. Wait for some of them with get_request.", RetryAfter: 10 * time.Second}
 	}
 	f := &flight{question: q, asked: r.Scope, told: make(chan struct{}), done: make(chan struct{}), callers: 1}
-	d.open[q] = f
+	d.open[q], d.flying[f] = f, true
+	r.Delivery = d.delivery
 	go d.fly(f, r)
 	return f, nil
 }
 
-func (d *desk) left(f *flight) {
+// left notes that a caller waits no more, and whether it was told what came of it. What the
+// last one leaves behind untold has no holder, and is ended.
+func (d *desk) left(f *flight, told bool) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	f.callers--
+	f.taken = f.taken || told
+	orphan := f.answered && f.callers == 0 && !f.taken && f.err == nil && f.outcome.State == issued
+	f.taken = f.taken || orphan // once
+	d.mu.Unlock()
+	if orphan {
+		go func() { _ = d.end(f.outcome.LeaseID) }()
+	}
 }
 
 // find is a question of which people were told, by the request's name, or nil.
@@ -107,16 +127,28 @@ func (d *desk) fly(f *flight, r client.TokenRequest) {
 		}
 	}
 	cred, err := d.sandbox.Token(d.ctx, r)
-	if err == nil {
-		f.outcome = d.settle(f, cred, asked)
-	}
 	f.err = err
-	d.mu.Lock()
-	if d.open[f.question] == f {
-		delete(d.open, f.question)
+	if err == nil {
+		d.settle(f, cred, asked)
+	} else {
+		d.answer(f, false)
 	}
+	d.mu.Lock()
+	delete(d.flying, f)
 	d.mu.Unlock()
 	close(f.done)
+}
+
+// answer takes a question from those under way, and reports whether somebody waits for what
+// came of it. People who were asked want it to be there when it is asked for again.
+func (d *desk) answer(f *flight, asked bool) (wanted bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[f.question] == f {
+		delete(d.open, f.question) // who asks from here on asks anew
+	}
+	f.answered, f.taken = true, f.taken || asked
+	return f.callers > 0 || asked
 }
 
 // pends notes that people were told, and forgets the oldest answers beyond what is kept.
@@ -145,24 +177,39 @@ func (d *desk) pends(f *flight, p client.Pending) {
 
 // settle says what came of it. A credential that cannot be handed out here, or that nobody
 // waits for any more, has no holder: it is ended.
-func (d *desk) settle(f *flight, cred client.Credential, asked bool) outcome {
-	out := outcomeOf(cred, f.question)
-	d.mu.Lock()
-	nobody := f.callers == 0 && !asked
-	if nobody {
-		delete(d.open, f.question) // who asks from here on asks anew
+func (d *desk) settle(f *flight, cred client.Credential, asked bool) {
+	f.outcome = outcomeOf(cred, f.question, d.delivery)
+	if wanted := d.answer(f, asked); wanted && f.outcome.State == issued {
+		return
 	}
-	d.mu.Unlock()
-	if out.State == issued && !nobody {
-		return out
+	if err := d.end(cred.LeaseID); err != nil {
+		f.outcome.DoNext += " ebb could not end the unused credential " + cred.LeaseID + " yet: call revoke_credential."
+		f.outcome.LeaseID = cred.LeaseID
 	}
+}
+
+// end ends what has no holder. It is tried once: what cannot be ended so ends with its
+// expiry, or with the task.
+func (d *desk) end(leaseID string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), endTime)
 	defer cancel()
-	if err := d.sandbox.RevokeLease(ctx, cred.LeaseID); err != nil {
-		out.DoNext += " ebb could not end the unused credential " + cred.LeaseID + " yet: call revoke_credential."
-		out.LeaseID = cred.LeaseID
+	return d.sandbox.RevokeLease(ctx, leaseID)
+}
+
+// settled waits until nothing is under way but what people were asked, for as long as it
+// takes to end what has no holder.
+func (d *desk) settled(ctx context.Context) {
+	d.mu.Lock()
+	all := slices.Collect(maps.Keys(d.flying))
+	d.mu.Unlock()
+	for _, f := range all {
+		select {
+		case <-f.done:
+		case <-f.told:
+		case <-ctx.Done():
+			return
+		}
 	}
-	return out
 }
 
 // endTime is how long ending a credential without a holder may take.

@@ -6,6 +6,7 @@
 //	tools.go      the tools; schema.go  what they take and answer
 //	arguments.go  the one reader of arguments, which are foreign bytes
 //	request.go    request_credential and get_request
+//	calls.go      which calls are under way, for who has to stop
 //	desk.go       questions that wait for a person, while clients come and go
 //	outcome.go    what came of a question, without the credential
 //	given.go      list_credentials, revoke_credential, complete_task

@@ -29,7 +29,7 @@ type listed struct {
 // open is a request that waits for a person.
 type open struct {
 	RequestID  string `json:"request_id"`
-	RequestURL string `json:"request_url"`
+	RequestURL string `json:"request_url,omitempty"`
 	Scope      string `json:"scope"`
 }
 
@@ -72,7 +72,7 @@ func (s *Service) revoke(ctx context.Context, a revokeArguments) (given, error) 
 			return givenOf(g), nil
 		}
 	}
-	return given{}, broker.E(broker.NotFound, "This sandbox has no such credential among its newest 100. Nothing of anybody else was touched. list_credentials names what there is.", nil)
+	return given{}, broker.E(broker.NotFound, "This sandbox has no such credential among its newest 100. If it was an older one of its own it is ended; nothing of anybody else was touched. list_credentials names what there is.", nil)
 }
 
 // complete is complete_task.

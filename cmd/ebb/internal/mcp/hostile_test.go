@@ -98,7 +98,7 @@ func TestTwoTasks(t *testing.T) {
 	if got := a.call("list_credentials", nil); !strings.Contains(got.text, `"live"`) || !strings.Contains(got.text, waits.str("request_id")) {
 		t.Errorf("afterwards: %s", got.text)
 	}
-	if strings.Contains(b.heard.String(), mine.str("lease_id")) || strings.Contains(b.heard.String(), waits.str("request_url")) {
+	if strings.Contains(b.heard.String(), mine.str("lease_id")) || strings.Contains(b.heard.String(), waits.str("request_id")) {
 		t.Error("the other task was told names")
 	}
 }

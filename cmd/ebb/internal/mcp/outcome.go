@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"ebb/broker/egress"
+	"ebb/broker/provider"
 	"ebb/cmd/ebb/internal/out"
+	"ebb/scopes/policy"
 	"ebb/web/client"
 )
 
@@ -31,19 +33,20 @@ type outcome struct {
 	Command     []string   `json:"command,omitempty"`
 }
 
-// Formats of credentials (issued_token_type).
-const (
-	placeholderFormat = "urn:ebb:token-type:placeholder"
-	awsFormat         = "urn:ebb:token-type:aws"
-)
+// awsFormat is that of a session of AWS (issued_token_type).
+const awsFormat = "urn:ebb:token-type:aws"
 
 // outcomeOf is a credential as it may be told: a placeholder, which is a name, or how a tool
 // gets the credential itself. What only says that it is a placeholder is none.
-func outcomeOf(c client.Credential, q question) outcome {
+func outcomeOf(c client.Credential, q question, delivery string) outcome {
 	o := outcome{Scope: c.Scope.String(), Resource: out.Line(c.Resource)}
 	if name, is := placeholder(c); is {
 		at := c.ExpiresAt.UTC()
 		o.State, o.LeaseID, o.Placeholder, o.ExpiresAt = issued, c.LeaseID, name, &at
+		if delivery == policy.DeliveryToken {
+			o.DoNext = "This one is never handed out: only ebb's egress proxy adds it to requests, from a box of its runner. Where this runs in one, put the placeholder where the credential belongs."
+			return o
+		}
 		o.DoNext = "Put the placeholder where the credential belongs, such as the header Authorization: Bearer, and send the request through the proxy of this box. It works nowhere else."
 		return o
 	}
@@ -55,6 +58,9 @@ func outcomeOf(c client.Credential, q question) outcome {
 	if q.tool != "" {
 		o.Command = append(o.Command, "--tool", q.tool)
 	}
+	if delivery != "" {
+		o.Command = append(o.Command, "--delivery", delivery)
+	}
 	o.DoNext = "Policy grants it, and it is not shown here. Let the tool that needs it get it in this sandbox: run the command, or configure `ebb credential git|docker|kubectl|aws` as its helper. What a person approved is not asked again."
 	if c.Type == "DPoP" {
 		o.DoNext += " It is bound to the sandbox's key: add --use \"METHOD URL\" for the header lines of one request."
@@ -64,7 +70,7 @@ func outcomeOf(c client.Credential, q question) outcome {
 
 // placeholder is the name that a credential consists of: a lease of ebb's and nothing else.
 func placeholder(c client.Credential) (string, bool) {
-	if c.Format != placeholderFormat {
+	if c.Format != provider.PlaceholderFormat {
 		return "", false
 	}
 	name := c.Token.Reveal()
@@ -77,6 +83,15 @@ func (f *flight) waits() outcome {
 	return outcome{
 		State: waits, Scope: f.asked.String(), RequestID: out.Line(f.pending.RequestID), RequestURL: out.Line(f.pending.Page),
 		ExpiresIn: max(int64(time.Until(f.until)/time.Second), 0),
-		DoNext:    "A person has to decide at request_url. Tell them, and look with get_request. Asking again, or with other words, changes nothing.",
+		DoNext:    decides(f.pending),
 	}
+}
+
+// decides says where a person decides.
+func decides(p client.Pending) string {
+	where := "at request_url"
+	if p.Page == "" {
+		where = "on ebb's machine: `ebb console` opens the page, or `ebb requests show " + out.Line(p.RequestID) + "` prints it"
+	}
+	return "A person has to decide " + where + ". Tell them, and look with get_request. Asking again, or with other words, changes nothing."
 }

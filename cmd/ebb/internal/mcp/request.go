@@ -13,14 +13,17 @@ func (s *Service) request(ctx context.Context, a requestArguments) (outcome, err
 	if err != nil {
 		return outcome{}, err
 	}
-	defer s.desk.left(f)
+	told := false
+	defer func() { s.desk.left(f, told) }()
 	select {
 	case <-f.done:
+		told = ctx.Err() == nil
 		return f.outcome, f.err
 	case <-ctx.Done():
 		return outcome{}, ctx.Err()
 	case <-f.told:
 	}
+	told = true
 	return f.await(ctx, a.Wait)
 }
 

@@ -30,7 +30,7 @@ var (
 		"scope":{"type":"string","description":"What was granted, which may be less than asked; while pending, what was asked."},
 		"do_next":{"type":"string"},
 		"request_id":{"type":"string"},
-		"request_url":{"type":"string","description":"Where a person decides."},
+		"request_url":{"type":"string","description":"Where a person decides; absent where ebb is on loopback, of which do_next says how."},
 		"expires_in_seconds":{"type":"integer","description":"No answer of a person by then is a no."},
 		"lease_id":{"type":"string"},
 		"placeholder":{"type":"string","description":"Stands for the credential; only ebb's egress proxy can replace it, and only for this box."},
@@ -40,7 +40,7 @@ var (
 	givenOutput = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["lease_id","scope","state","issued_at","expires_at"],"properties":{` + givenProperties + `}}`)
 	listOutput  = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["credentials","pending"],"properties":{
 		"credentials":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["lease_id","scope","state","issued_at","expires_at"],"properties":{` + givenProperties + `}}},
-		"pending":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["request_id","request_url","scope"],"properties":{
+		"pending":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["request_id","scope"],"properties":{
 			"request_id":{"type":"string"},"request_url":{"type":"string"},"scope":{"type":"string"}}}}}}`)
 	completeOutput = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["revoked","already_expired","withdrawn_pending","owed"],"properties":{
 		"revoked":{"type":"integer"},"already_expired":{"type":"integer"},"withdrawn_pending":{"type":"integer"},

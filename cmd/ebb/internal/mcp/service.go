@@ -32,12 +32,16 @@ type Config struct {
 	// tool for it.
 	Complete func(context.Context) (Completed, error)
 	Version  string // of ebb
+	// Delivery is what is asked for: "" as ebb would deliver it, for who is in a box, else
+	// policy.DeliveryToken.
+	Delivery string
 }
 
 // Service answers MCP clients as one sandbox. All of them share what that one asked for.
 type Service struct {
 	cfg    Config
 	desk   *desk
+	calls  calls
 	server *sdk.Server
 }
 
@@ -52,12 +56,20 @@ Give back what is not needed any more with revoke_credential.`
 
 // New makes a Service. Questions that wait for a person do so until ctx ends.
 func New(ctx context.Context, c Config) *Service {
-	s := &Service{cfg: c, desk: newDesk(ctx, c.Sandbox)}
+	s := &Service{cfg: c, desk: newDesk(ctx, c.Sandbox, c.Delivery)}
 	s.server = sdk.NewServer(&sdk.Implementation{Name: "ebb", Title: "ebb credentials", Version: c.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
 	s.tools()
 	return s
+}
+
+// Settle waits until what nobody waits for any more is ended, at most as long as one end
+// may take. Clients must be gone.
+func (s *Service) Settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	s.desk.settled(ctx)
 }
 
 // Serve speaks to one client over a pair of streams until it hangs up or ctx ends. A client

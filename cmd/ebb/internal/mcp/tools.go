@@ -45,6 +45,7 @@ func (s *Service) tools() {
 // add registers one tool. Whatever its arguments, nothing but do acts on them.
 func add[In, Out any](s *Service, t *sdk.Tool, do func(context.Context, In) (Out, error)) {
 	s.server.AddTool(t, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		defer s.calls.begin()()
 		in, err := arguments[In](r.Params.Arguments)
 		if err != nil {
 			return refused(err), nil

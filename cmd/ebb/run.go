@@ -23,7 +23,11 @@ type runFlags struct {
 
 	credentials, git, hosts []string
 	aws                     string
+	join                    string // the task; "" = one of its own
 }
+
+// runHeartbeat is how long a task of `ebb run` lives without a sign of life, if nobody says otherwise.
+const runHeartbeat = 30 * time.Second
 
 func newRun(c *cli) *cobra.Command {
 	var flags runFlags
@@ -44,7 +48,7 @@ Signals are passed on, and so is CMD's exit code; a CMD that died of a signal gi
 128 + its number. If ebb itself dies, the box dies with it, and the missing heartbeat
 ends the task.`,
 	}
-	flags.task.add(cmd, 30*time.Second)
+	flags.task.add(cmd, runHeartbeat)
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.StringVar(&flags.kind, "box", "auto", "what keeps CMD apart: auto or bwrap (bubblewrap), or none")
@@ -57,8 +61,14 @@ ends the task.`,
 	f.StringVar(&flags.aws, "aws", "", "`SCOPE` of the credentials that AWS's clients in the box find by themselves")
 	f.StringArrayVar(&flags.hosts, "host", nil, "`HOST[:PORT]` that programs reach which ignore HTTPS_PROXY, repeatable")
 	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")
+	f.StringVar(&flags.join, "join", "", "run CMD in another box of `TASK`, which an ebb run of yours has opened; its end ends the box alone")
 	f.DurationVar(&flags.grace, "grace", 10*time.Second, "how long CMD has to end when its task is over, before it is killed")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		if flags.join != "" {
+			if err := flags.joinable(); err != nil {
+				return err
+			}
+		}
 		if flags.task.heartbeat < 2*time.Second {
 			return usage("--heartbeat is too short", "choose at least 2s; without heartbeats a dead ebb would leave the task open")
 		}
@@ -72,11 +82,14 @@ ends the task.`,
 
 // runIn opens the task, runs the command and ends the task, whatever happened.
 func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err error) {
-	spec, err := flags.task.spec(true)
+	in, err := c.boxOf(flags, args)
 	if err != nil {
 		return err
 	}
-	in, err := c.boxOf(flags, args)
+	if flags.join != "" {
+		return c.runJoined(ctx, flags, in)
+	}
+	spec, err := flags.task.spec(true)
 	if err != nil {
 		return err
 	}
@@ -97,7 +110,7 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	if ticket == nil {
 		return fail("ebb gave no ticket", "open the task with --attestor enroll")
 	}
-	if in.dir, err = os.MkdirTemp("", "ebb-run-"); err != nil { // mode 0700
+	if in.dir, err = os.MkdirTemp("", runDirs); err != nil { // mode 0700
 		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
 	}
 	defer os.RemoveAll(in.dir)

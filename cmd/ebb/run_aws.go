@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"ebb/cmd/ebb/internal/ask"
 	"ebb/cmd/ebb/internal/awskeys"
 	"ebb/cmd/ebb/internal/box"
 	"ebb/scopes"
@@ -26,7 +27,7 @@ func parseAWS(text string) (scopes.Set, error) {
 
 // giveAWS has AWS's clients in the box find credentials at its loopback, where their SDKs look
 // when these variables are set (container credentials). Nothing is asked for before they ask.
-func (c *cli) giveAWS(serving context.Context, s *client.Sandbox, in *boxed) error {
+func (c *cli) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) error {
 	if in.aws.Empty() {
 		return nil
 	}

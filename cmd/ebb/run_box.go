@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"ebb/attest/dpop"
@@ -23,15 +24,17 @@ import (
 
 // boxed is a command on its way into a box.
 type boxed struct {
-	kind  box.Kind
-	plain bool // in no box
-	spec  box.Spec
-	tool  string
+	kind   box.Kind
+	plain  bool // in no box
+	joined bool // in a task that another run has opened
+	spec   box.Spec
+	tool   string
 	// Placeholders in variables, and hosts that git asks for.
 	credentials, git []given
 	aws              scopes.Set // for AWS's clients
 	direct           []box.Direct
 	dir              string         // of this run, for sockets and keys
+	out              *broker.Box    // its way out; nil = none
 	sockets          []*os.File     // that the box has, to be closed here
 	streams          *stdio.Streams // nil = the streams are passed on as they are
 }
@@ -84,6 +87,15 @@ func (c *cli) noneOf(flags *runFlags) error {
 	return nil
 }
 
+// keeper is the sandbox of a task, as who holds its key lets it be used.
+type keeper struct {
+	taskID  string
+	sandbox ask.Sandbox
+	prove   func(method, url, token string) (string, error)
+	// complete ends the task for a box that asks for it; nil = the box may not.
+	complete func(context.Context) (ask.Completed, error)
+}
+
 // furnish enrols the sandbox and makes what the command needs to ask for credentials. In a
 // box that is a socket, which serves until serving is done: the key stays in this process.
 func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task broker.Task, in *boxed, ticket broker.Ticket) error {
@@ -95,6 +107,24 @@ func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task bro
 		in.spec.Env, err = c.plainEnv(id, filepath.Join(in.dir, "sandbox.key"))
 		return err
 	}
+	k := keeper{
+		taskID: id.TaskID, sandbox: s,
+		prove: func(method, url, token string) (string, error) {
+			return dpop.NewProof(id.Key, method, url, token, "", time.Now())
+		},
+		complete: func(ctx context.Context) (ask.Completed, error) {
+			done, err := o.Complete(ctx, task.ID)
+			return ask.Completed{Revoked: done.Revoked, AlreadyExpired: done.AlreadyExpired, Withdrawn: done.Withdrawn, Owed: done.Owed}, err
+		},
+	}
+	if err := c.lend(serving, k, in); err != nil {
+		return err
+	}
+	return c.equip(ctx, serving, o, in, k)
+}
+
+// equip gives a box its sockets and its environment.
+func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed, k keeper) (err error) {
 	if in.spec.Private, err = c.private(in.dir); err != nil {
 		return err
 	}
@@ -103,28 +133,20 @@ func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task bro
 		return err
 	}
 	in.mount("ask", dir)
-	in.spec.Env = append(in.spec.Env, "EBB_TASK_ID="+id.TaskID, "EBB_ASK="+box.Dir+"/ask/socket")
+	in.spec.Env = append(in.spec.Env, "EBB_TASK_ID="+k.taskID, "EBB_ASK="+box.Dir+"/ask/socket")
 	in.spec.Env = append(in.spec.Env, gitConfig(in.git)...)
-	if err := c.wayOut(ctx, o, task, in); err != nil {
+	if err := c.wayOut(ctx, o, k.taskID, in); err != nil {
 		return err
 	}
-	if err := c.give(ctx, s, in); err != nil {
+	if err := c.give(ctx, k.sandbox, in); err != nil {
 		return err
 	}
-	if err := c.giveAWS(serving, s, in); err != nil {
+	if err := c.giveAWS(serving, k.sandbox, in); err != nil {
 		return err
 	}
 	go func() {
 		_ = ask.Serve(serving, l, ask.Config{
-			Sandbox: s, Tool: in.tool,
-			Prove: func(method, url, token string) (string, error) {
-				return dpop.NewProof(id.Key, method, url, token, "", time.Now())
-			},
-			Complete: func(ctx context.Context) (ask.Completed, error) {
-				done, err := o.Complete(ctx, task.ID)
-				return ask.Completed{Revoked: done.Revoked, AlreadyExpired: done.AlreadyExpired, Withdrawn: done.Withdrawn, Owed: done.Owed}, err
-			},
-			Asked: func(r client.TokenRequest) { c.sayAsked(r.Scope) },
+			Sandbox: k.sandbox, Tool: in.tool, Prove: k.prove, Complete: k.complete, Asked: func(r client.TokenRequest) { c.sayAsked(r.Scope) },
 		})
 	}()
 	return nil
@@ -172,6 +194,9 @@ func (b *boxed) close() {
 	}
 }
 
+// runDirs is how the directory of a run begins, beside those of others.
+const runDirs = "ebb-run-"
+
 // private are places that are no box's: ebb's own, and this run's.
 func (c *cli) private(dir string) ([]string, error) {
 	cfg, err := c.loadConfig()
@@ -179,6 +204,17 @@ func (c *cli) private(dir string) ([]string, error) {
 		return nil, err // what is ebb's own is not known
 	}
 	all := append(cfg.Places(), dir, c.keyPath(operatorKey))
+	// Other runs of this user lend what they hold (--join), to runs and to no box.
+	others, err := filepath.Glob(filepath.Join(filepath.Dir(dir), runDirs+"*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range others {
+		// What somebody else calls so says nothing of this user's places.
+		if info, err := os.Lstat(path); err == nil && info.IsDir() && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+			all = append(all, path)
+		}
+	}
 	for _, path := range []string{c.configFile, c.keyFile, c.caFile} {
 		if path == "" {
 			continue

@@ -14,6 +14,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
+	"ebb/cmd/ebb/internal/ask"
 	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/out"
 	"ebb/scopes"
@@ -42,15 +43,16 @@ func parseGiven(flag string, lines []string) ([]given, error) {
 
 // wayOut opens the way out of the box at ebb. Where there is none the command runs without:
 // it has no network then.
-func (c *cli) wayOut(ctx context.Context, o *client.Operator, task broker.Task, in *boxed) error {
-	b, err := o.OpenBox(ctx, task.ID, in.tool)
+func (c *cli) wayOut(ctx context.Context, o *client.Operator, taskID string, in *boxed) error {
+	b, err := o.OpenBox(ctx, taskID, in.tool)
 	switch {
-	case client.IsKind(err, broker.Conflict), client.IsKind(err, broker.NotFound):
+	case !in.joined && client.IsKind(err, broker.NotFound), client.IsKind(err, broker.Conflict):
 		c.sayf("ebb: the box has no way out: %s\n", explain(err))
 		return nil
 	case err != nil:
 		return err
 	}
+	in.out = &b
 	dir, err := c.openOut(b.Socket)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
@@ -112,7 +114,7 @@ func (c *cli) openOut(socket string) (*os.File, error) {
 
 // give asks for what the box finds in its environment, which is a placeholder or nothing: a
 // credential that works by itself goes into no environment.
-func (c *cli) give(ctx context.Context, s *client.Sandbox, in *boxed) error {
+func (c *cli) give(ctx context.Context, s ask.Sandbox, in *boxed) error {
 	for _, g := range in.credentials {
 		cred, err := s.Token(ctx, client.TokenRequest{Scope: g.scope, Tool: in.tool, Reason: "ebb run --credential " + g.name, Wait: true, Pending: func(client.Pending) { c.sayAsked(g.scope) }})
 		if err != nil {

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// opener is a box that runs until it is told to end.
+type opener struct {
+	cmd  *exec.Cmd
+	errs bytes.Buffer
+	task string
+}
+
+// openBoxed opens a task with a box that waits for the file end in its work directory.
+func (b *outBed) openBoxed(t *testing.T) *opener {
+	t.Helper()
+	o := &opener{}
+	o.cmd = b.ebb("run", "--scope", "shop:**:*", "--tool", "first", "--credential", "KEY=shop:orders:read", "--", "sh", "-c", `printf %s $EBB_TASK_ID >id.new; printf %s "$KEY" >key; mv id.new id; while [ ! -e end ]; do sleep 0.05; done`)
+	o.cmd.Stderr = &o.errs
+	if err := o.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.cmd.Process.Kill() })
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		id, err := os.ReadFile(filepath.Join(b.work, "id"))
+		if err == nil {
+			o.task = string(id)
+			return o
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the first box did not begin:\n%s", o.errs.String())
+		}
+	}
+}
+
+// end lets the first box end, and its task with it.
+func (b *outBed) end(t *testing.T, o *opener) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(b.work, "end"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, o.errs.String())
+	}
+	for _, name := range []string{"end", "id"} {
+		_ = os.Remove(filepath.Join(b.work, name))
+	}
+}
+
+// join runs a script in another box of a task.
+func (b *outBed) join(task, script string, flags ...string) (code int, stdout, stderr string) {
+	b.t.Helper()
+	args := append([]string{"run", "--join", task, "--env", "HOST=" + b.host}, flags...)
+	cmd := b.ebb(append(args, "--", "sh", "-c", script)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run()
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// TestRunJoin: a second box of a task, for another tool, gets what it asks for itself and nothing
+// of the first one's; its end is not the task's, and it cannot end the task.
+func TestRunJoin(t *testing.T) {
+	t.Parallel()
+	b := newOutBed(t)
+	b.serve()
+	b.put()
+	o := b.openBoxed(t)
+	const code = `code() { curl -sS -o /dev/null -w '%{http_code}\n' -H "Authorization: Bearer $1" https://$HOST/v1/joined; }; `
+	got, out, errs := b.join(o.task, code+`code "$(cat key)"; code "$MINE"; code "$(ebb token --scope shop:orders:read)"; env | grep -c EBB_TASK_ID=`+o.task,
+		"--tool", "second", "--credential", "MINE=shop:orders:read")
+	if got != 0 || out != "401\n200\n200\n1\n" || strings.Contains(errs, "ended:") {
+		t.Errorf("exit code %d, %q\n%s", got, out, errs)
+	}
+	if text := b.must(b.ebb("task", "show", o.task, "-o", "json")); !strings.Contains(text, `"open"`) {
+		t.Errorf("after the second box the task is %s", text)
+	}
+	// The first box goes on, and a third one too.
+	if got, out, errs := b.join(o.task, `echo in; exit 7`, "--tool", "third"); got != 7 || out != "in\n" {
+		t.Errorf("exit code %d, %q\n%s", got, out, errs)
+	}
+	// The end of the task is the end of all its boxes.
+	joined := make(chan int, 1)
+	go func() {
+		got, _, _ := b.join(o.task, `trap 'exit 42' TERM; touch up; while :; do sleep 0.05; done`)
+		joined <- got
+	}()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(b.work, "up")); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the last box did not begin")
+		}
+	}
+	b.end(t, o)
+	if got := <-joined; got != 42 {
+		t.Errorf("when the task is over a second box ends with code %d", got)
+	}
+}
+
+// TestRunJoinRefused: a task that is over, nobody's, another's or without its runner is not joined,
+// nothing runs, and who asks is told why.
+func TestRunJoinRefused(t *testing.T) {
+	t.Parallel()
+	b := newOutBed(t)
+	b.serve()
+	b.put()
+	o := b.openBoxed(t)
+	refused := func(what, task, want string, flags ...string) {
+		t.Helper()
+		code, out, errs := b.join(task, `echo ran`, flags...)
+		if code == 0 || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d, %q\n%s", what, code, out, errs)
+		}
+	}
+	refused("no id", "../../etc/passwd", "wants the id of a task")
+	refused("a task that is none", "tsk_00000000000000000000000000000000", "no such task")
+	refused("with a scope", o.task, "describes a task", "--scope", "shop:**:*")
+	refused("without a box", o.task, "is for a box", "--box", "none")
+	opened := strings.Fields(b.must(b.ebb("task", "open", "--scope", "shop:**:*", "-o", "csv")))
+	other := strings.Split(opened[len(opened)-1], ",")[0]
+	refused("one that no run has opened", other, "is not of an `ebb run`")
+	// What stands in another's place is no runner.
+	fake := filepath.Join(b.home, "fake")
+	if err := os.Symlink(fake, filepath.Join(b.home, "data", lentDir, other)); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link to nothing", other, "is not of an `ebb run`")
+	// Nor is what the first run lends a place that the second one's box may have.
+	socket, err := os.Readlink(filepath.Join(b.home, "data", lentDir, o.task))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("the first run's socket", o.task, "no box may have this", "--read", filepath.Dir(socket))
+	b.end(t, o)
+	refused("one that is over", o.task, "is over")
+	o = b.openBoxed(t)
+	if err := o.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = o.cmd.Wait()
+	refused("one whose runner was killed", o.task, "is not of an `ebb run`")
+}

@@ -104,11 +104,16 @@ const (
 	urlFile     = "url" // the public URL of the ebb that uses the directory
 )
 
-// peer says where ebb is.
+// peer says where ebb is. Who is told no place has the ebb of this user on this machine, and
+// while none runs nobody: on the port where it was or would be, anybody may listen by now, and
+// whatever is shown there, a ticket, evidence, an assertion, is theirs.
 func (c *cli) peer() (client.Config, error) {
 	url := c.url
 	if url == "" {
-		url, _ = runningURL(c.dataDir())
+		var running bool
+		if url, running = runningURL(c.dataDir()); !running && c.socket == "" {
+			return client.Config{}, &failure{exitUnavailable, "no ebb of this user is running on this machine", "start `ebb serve`, or name one with --url"}
+		}
 	}
 	hc, err := c.httpClient()
 	return client.Config{Issuer: cmp.Or(url, defaultURL), Socket: c.socket, HTTP: hc}, err
@@ -148,9 +153,6 @@ func (c *cli) operator(local string) (*client.Operator, error) {
 	if path == "" {
 		path = c.keyPath(local)
 	}
-	if err := c.mine(path); err != nil {
-		return nil, err
-	}
 	f, err := keyfile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) && c.keyFile == "" {
 		return nil, usage("there is no local key "+path, "start `ebb serve` on this machine, or name your key with --key and --client-id")
@@ -171,20 +173,6 @@ func (c *cli) operator(local string) (*client.Operator, error) {
 		return nil, usage(err.Error(), "check --url and --key")
 	}
 	return o, nil
-}
-
-// mine refuses to show a local key to whoever listens where an ebb of this user may have been.
-func (c *cli) mine(path string) error {
-	if c.url != "" || c.socket != "" || c.keyFile != "" {
-		return nil
-	}
-	if _, err := os.Stat(path); err != nil {
-		return nil // it says so who reads it
-	}
-	if _, running := runningURL(c.dataDir()); !running {
-		return &failure{exitUnavailable, "no ebb of this user is running on this machine", "start `ebb serve`, or name one with --url"}
-	}
-	return nil
 }
 
 // loadConfig reads the server's configuration.

@@ -96,14 +96,17 @@ func (d *doctor) ledger(ctx context.Context) {
 
 // server looks at the ebb that runs, from the outside.
 func (d *doctor) server(ctx context.Context) {
-	peer, err := d.c.peer()
-	if err != nil {
-		d.failed("server", err, "")
-		return
-	}
-	d.url = peer.Issuer
-	if d.c.url == "" && d.cfg.PublicURL != "" {
+	d.url = d.c.url
+	if d.url == "" {
 		d.url = d.cfg.PublicURL
+	}
+	if d.url == "" {
+		peer, err := d.c.peer()
+		if err != nil {
+			d.warn("server", "no ebb of this user is running on this machine", "start `ebb serve`, or name one with --url")
+			return
+		}
+		d.url = peer.Issuer
 	}
 	resp, body, err := d.get(ctx, "/readyz")
 	if err != nil {

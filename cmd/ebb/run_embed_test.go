@@ -39,8 +39,20 @@ func TestStaleURL(t *testing.T) {
 	if _, err := c.operator(operatorKey); exitOf(err) != exitUnavailable {
 		t.Errorf("the local key is used: %v", err)
 	}
-	if peer, err := c.peer(); err != nil || peer.Issuer == other.URL {
+	if peer, err := c.peer(); exitOf(err) != exitUnavailable {
 		t.Errorf("%s, %v", peer.Issuer, err)
+	}
+	// Nor a key file that is named, nor a sandbox with its ticket.
+	named := &cli{environ: c.environ, keyFile: filepath.Join(dir, operatorKey)}
+	if _, err := named.operator(operatorKey); exitOf(err) != exitUnavailable {
+		t.Errorf("a named key is used: %v", err)
+	}
+	if _, err := named.newSandbox(keyfile.File{Key: key}); exitOf(err) != exitUnavailable {
+		t.Errorf("a sandbox asks there: %v", err)
+	}
+	there := &cli{environ: c.environ, url: other.URL}
+	if peer, err := there.peer(); err != nil || peer.Issuer != other.URL {
+		t.Errorf("who is told where: %s, %v", peer.Issuer, err)
 	}
 	unlock, err := lock(filepath.Join(dir, lockFile))
 	if err != nil {

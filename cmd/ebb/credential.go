@@ -19,7 +19,7 @@ import (
 
 func newCredential(c *cli) *cobra.Command {
 	return c.group("credential", "Credential helpers: tools ask ebb in their own words",
-		c.credentialGit(), c.credentialDocker(), c.credentialKubectl(), c.credentialAWS())
+		c.credentialGit(), c.credentialDocker(), c.credentialKubectl(), c.credentialAWS(), c.credentialSSH())
 }
 
 // helper is a command that answers a tool with one credential.

@@ -33,6 +33,7 @@ var exits = map[string][]string{
 		"cmd/ebb/token.go",                       // a token, printed for the tool that asked for it
 		"cmd/ebb/run_out.go",                     // a placeholder, into the environment of a box
 		"cmd/ebb/credential.go",                  // a token, printed for the tool that asked for it
+		"cmd/ebb/credential_ssh.go",              // a certificate, which hosts see, to the agent that has its key
 		"cmd/ebb/internal/awskeys/",              // a key, for the client of AWS that asked for it
 		"cmd/ebb/internal/ask/",                  // a token, from the runner into the box that asked for it
 		"cmd/ebb/internal/mcp/outcome.go",        // a placeholder, which is a name, to the agent that asked for it

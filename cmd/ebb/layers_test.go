@@ -51,7 +51,7 @@ var fences = map[string][]string{
 	"modernc.org/sqlite":              {"ebb/broker/sqlstore"},
 	"github.com/golang-jwt":           {"ebb/attest/jose"},
 	"github.com/fxamacker/cbor":       {"ebb/attest/nitro"},
-	"golang.org/x/crypto/ssh":         {"ebb/broker/provider/ssh", "ebb/cmd/ebb/internal/demo"},
+	"golang.org/x/crypto/ssh":         {"ebb/broker/provider/ssh", "ebb/cmd/ebb/internal/demo", "ebb/cmd/ebb/internal/sshagent"},
 	"github.com/go-jose":              {"ebb/attest/jose"},
 	"github.com/cedar-policy":         {"ebb/scopes/policy"},
 	"github.com/coreos/go-oidc":       {"ebb/web/signin/oidc"},

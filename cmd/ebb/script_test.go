@@ -131,7 +131,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		cmd := exec.CommandContext(ctx, program, args[2:]...)
 		cmd.Dir = ts.MkAbs(".")
-		for _, name := range []string{"HOME", "PATH", "EBB_URL", "EBB_DATA_DIR"} {
+		for _, name := range []string{"HOME", "PATH", "EBB_URL", "EBB_DATA_DIR", "SSH_AUTH_SOCK"} {
 			if v := ts.Getenv(name); v != "" {
 				cmd.Env = append(cmd.Env, name+"="+v)
 			}

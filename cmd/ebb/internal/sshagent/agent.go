@@ -1,0 +1,209 @@
+package sshagent
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"ebb/broker"
+	"ebb/web"
+)
+
+// Config is what New needs.
+type Config struct {
+	Identities []Identity // at least one
+	// State says how it is with a lease; "" = it is unknown. Required.
+	State  func(ctx context.Context, leaseID string) (broker.LeaseState, error)
+	Now    func() time.Time // nil = time.Now
+	Logger *slog.Logger     // of what is refused; nil = discard
+}
+
+// Agent signs logins. It is safe for concurrent use.
+type Agent struct {
+	cfg Config
+	ids []*identity
+}
+
+// New makes an agent that has asked for nothing yet.
+func New(c Config) (*Agent, error) {
+	if len(c.Identities) == 0 || c.State == nil {
+		return nil, errors.New("sshagent: Identities and State are required")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Agent{cfg: c}
+	for _, i := range c.Identities {
+		a.ids = append(a.ids, &identity{Identity: i, turn: make(chan struct{}, 1)})
+	}
+	return a, nil
+}
+
+// Ready asks for every certificate that there is not, and returns the accounts that each is for,
+// in the order of the identities.
+func (a *Agent) Ready(ctx context.Context) (users [][]string, err error) {
+	for _, i := range a.ids {
+		if err := i.take(ctx); err != nil {
+			return nil, err
+		}
+		h, err := a.ready(ctx, i)
+		i.give()
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, h.users)
+	}
+	return users, nil
+}
+
+// Serve answers clients until ctx is done or the listener fails. It closes the listener, and
+// every connection before it returns.
+func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	capped := web.Capped(l, maxConns)
+	stop := context.AfterFunc(ctx, func() { _ = capped.Close() })
+	defer stop()
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	for {
+		c, err := capped.Accept()
+		if err != nil {
+			cancel()
+			return err
+		}
+		clients.Go(func() {
+			defer c.Close() //nolint:errcheck // only answered
+			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+			(&conn{a: a, Conn: c}).serve(ctx)
+		})
+	}
+}
+
+// conn is one client's connection.
+type conn struct {
+	net.Conn
+	a     *Agent
+	bound *binding // nil = to no session
+}
+
+func (c *conn) serve(ctx context.Context) {
+	for {
+		kind, body, err := readMessage(c)
+		if err != nil {
+			return
+		}
+		answer, out, err := c.answer(ctx, kind, body)
+		if err != nil {
+			c.a.cfg.Logger.InfoContext(ctx, "the ssh agent refused", "message", kind, "error", err)
+			answer, out = msgFailure, nil
+		}
+		if writeMessage(c, answer, out) != nil {
+			return
+		}
+		// A client that goes on without being bound would be one that was never asked.
+		if errors.Is(err, errForwarded) || errors.Is(err, errBind) || errors.Is(err, errBound) {
+			return
+		}
+	}
+}
+
+var errMessageKind = errors.New("the agent only lists certificates and signs logins")
+
+func (c *conn) answer(ctx context.Context, kind byte, body []byte) (answer byte, out []byte, err error) {
+	switch kind {
+	case msgList:
+		if len(body) > 0 {
+			return 0, nil, errMessageKind
+		}
+		return msgIdentities, identities(c.list(ctx)), nil
+	case msgSign:
+		var r signRequest
+		if err := ssh.Unmarshal(body, &r); err != nil {
+			return 0, nil, errMessageKind
+		}
+		signature, err := c.sign(ctx, r)
+		if err != nil {
+			return 0, nil, err
+		}
+		return msgSignature, ssh.Marshal(struct{ Signature []byte }{ssh.Marshal(signature)}), nil
+	case msgExtension:
+		var e extension
+		if ssh.Unmarshal(body, &e) != nil || e.Name != extensionBind {
+			return 0, nil, errMessageKind
+		}
+		return msgSuccess, nil, c.bind(e.Contents)
+	}
+	return 0, nil, errMessageKind
+}
+
+// list is what there is for the host that the connection is for, asked for where it has to be.
+func (c *conn) list(ctx context.Context) (out []listed) {
+	for _, i := range c.a.ids {
+		if false {
+			continue
+		}
+		if i.take(ctx) != nil {
+			return nil
+		}
+		h, err := c.a.ready(ctx, i)
+		i.give()
+		if err != nil {
+			c.a.cfg.Logger.WarnContext(ctx, "the ssh agent has no certificate", "identity", i.Name, "error", err)
+			continue
+		}
+		out = append(out, listed{h.cert.Marshal(), i.Name})
+	}
+	return out
+}
+
+// sign signs one login. Everything that can be said of it without asking ebb is said first.
+func (c *conn) sign(ctx context.Context, r signRequest) (*ssh.Signature, error) {
+	l, err := parseLogin(r.Data)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range c.a.ids {
+		if err := i.take(ctx); err != nil {
+			return nil, err
+		}
+		mine := i.now != nil && bytes.Equal(i.now.cert.Marshal(), r.Key)
+		var signature *ssh.Signature
+		if mine {
+			signature, err = c.signWith(ctx, i, l, r.Data)
+		}
+		i.give()
+		if mine {
+			return signature, err
+		}
+	}
+	return nil, errKey
+}
+
+// signWith is sign with one identity, of which the turn is had.
+func (c *conn) signWith(ctx context.Context, i *identity, l login, data []byte) (*ssh.Signature, error) {
+	if err := l.with(i.now.cert, i.now.users); err != nil {
+		return nil, err
+	}
+	if err := c.fits(l, i.Hosts); err != nil {
+		return nil, err
+	}
+	h, err := c.a.alive(ctx, i)
+	switch {
+	case err != nil:
+		return nil, err
+	case h == nil: // it has expired; the next list has another
+		return nil, errKey
+	}
+	return h.signer.Sign(rand.Reader, data)
+}

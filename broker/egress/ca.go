@@ -101,6 +101,13 @@ func (c *CA) Leaf(name string) (*tls.Certificate, error) {
 	return l, nil
 }
 
+// known reports whether there is a certificate for a name: one that is not costs a signature.
+func (c *CA) known(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leaves.Contains(name)
+}
+
 func newSerial() (*big.Int, error) {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

@@ -19,8 +19,10 @@
 //	origin.go       what a box is told of itself
 //	request.go      one request: what leaves, and what a refusal says
 //	placeholder.go  where in a request a placeholder may stand
+//	parameter.go    what a parameter of the query is called that holds a credential
 //	bare.go         requests that need no credential
 //	header.go       Clean: what of a request's headers leaves
+//	secrets.go      what was added to a request
 //	tables.go       what looks for it in answers, once for each lease
 //	disclosed.go    what looks there for credentials that an answer makes
 //	send.go         the credential is added, the answer is read

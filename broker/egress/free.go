@@ -2,6 +2,7 @@ package egress
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
@@ -12,6 +13,8 @@ type free struct {
 	tells   *rate.Limiter // answers to what the box is
 	unknown *rate.Limiter // placeholders that have not been good in this box, and what may leave without one
 	lines   *rate.Limiter // about refusals, in the log
+	names   *rate.Limiter // that a certificate is made for
+	empty   bucket        // tunnels of which no request has left
 
 	mu      sync.Mutex
 	good    *simplelru.LRU[string, bool] // leases that were used last
@@ -23,6 +26,8 @@ const (
 	tellsAtOnce, tellsPerSecond     = 30, 2
 	unknownAtOnce, unknownPerSecond = 60, 4
 	linesAtOnce, linesPerSecond     = 40, 2
+	namesAtOnce, namesPerSecond     = 64, 2
+	emptyAtOnce, emptyPerSecond     = 128, 4
 	maxGood                         = 256
 )
 
@@ -31,6 +36,7 @@ func newFree() (*free, error) {
 	return &free{
 		tells: rate.NewLimiter(tellsPerSecond, tellsAtOnce), unknown: rate.NewLimiter(unknownPerSecond, unknownAtOnce),
 		lines: rate.NewLimiter(linesPerSecond, linesAtOnce), good: good,
+		names: rate.NewLimiter(namesPerSecond, namesAtOnce), empty: bucket{left: emptyAtOnce},
 	}, err
 }
 
@@ -52,6 +58,33 @@ func (f *free) judged(leaseID string, good bool) {
 	} else {
 		f.good.Remove(leaseID)
 	}
+}
+
+// bucket is a limiter to which what was taken can be given back.
+type bucket struct {
+	mu   sync.Mutex
+	left float64
+	at   time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if passed := now.Sub(b.at); !b.at.IsZero() && passed > 0 {
+		b.left = min(b.left+passed.Seconds()*emptyPerSecond, emptyAtOnce)
+	}
+	b.at = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+func (b *bucket) give() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = min(b.left+1, emptyAtOnce)
 }
 
 // line reports whether a refusal has a line in the log, and how many before it have none.

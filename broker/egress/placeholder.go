@@ -22,9 +22,6 @@ const (
 	ForeignQuery     exact.Reason = "foreign_credential"
 )
 
-// queryWords are parameters that servers take a credential from.
-var queryWords = []string{"token", "auth", "api_key", "apikey", "secret", "password", "credential", "signature", "jwt", "assertion", "sig", "key", "x-amz-"}
-
 // placeholderOf finds the one placeholder of a request where a credential belongs: the
 // value of a header, bare or behind a scheme, the user or the password of Basic, or
 // the value of a parameter. It returns the id of its lease.
@@ -137,16 +134,3 @@ func awsClaim(h http.Header) string {
 }
 
 func holds(s string) bool { return strings.Contains(strings.ToLower(s), Prefix) }
-
-func isCredentialParameter(name string) bool {
-	name = strings.ToLower(name)
-	if name == "continuation-token" { // of a listing of S3: where it goes on
-		return false
-	}
-	return slices.ContainsFunc(queryWords, func(w string) bool {
-		if strings.HasSuffix(w, "-") {
-			return strings.HasPrefix(name, w)
-		}
-		return name == w || strings.HasSuffix(name, "_"+w) || strings.HasSuffix(name, "-"+w)
-	})
-}

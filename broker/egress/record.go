@@ -43,6 +43,9 @@ func (s *sending) allow(use broker.Usable) error {
 		return deny(NoRecord, err)
 	}
 	s.allowed, s.began = true, time.Now()
+	if s.tunnel.b != nil {
+		s.tunnel.used.Do(s.b.free.empty.give)
+	}
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	ctx, done := b.p.cuts.begin(ctx, append(lineage(b.who), leaseID)...)
 	defer done()
-	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host, x: x}
+	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host, x: x, tunnel: tun}
 	defer out.over()
 	// A cut waits for nobody: not for a box that is in the middle of its body.
 	defer unblock(ctx, w, r)()

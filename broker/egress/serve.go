@@ -85,6 +85,12 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 		b.refuse(w, r, deny(exact.BadHeader, errors.New("CONNECT with a body")))
 		return
 	}
+	// A handshake costs ebb more than the box. Those of which a request leaves are bounded as
+	// requests are.
+	if !b.free.empty.take(time.Now()) || !b.ca.known(h.Name) && !b.free.names.Allow() {
+		b.refuse(w, r, deny(TooOften, nil))
+		return
+	}
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		b.refuse(w, r, deny(Unreachable, err))
@@ -138,6 +144,7 @@ type tunnel struct {
 	host  exact.Host
 	early []byte // read with the request already
 	b     *box
+	used  sync.Once // by the first request in it that left
 }
 
 type tunnelKey struct{}

@@ -1,0 +1,26 @@
+package egress
+
+import "testing"
+
+// TestNamesOfParameters: what servers take a credential from, in every spelling, and what they
+// do not.
+func TestNamesOfParameters(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"access_token", "accessToken", "AccessToken", "accesstoken", "ACCESSTOKEN", "access-token", "access.token", "user[token]", "token[]", "apiToken", "APIToken", "private_token",
+		"sessionId", "session_id", "sessionid", "SESSIONID", "JSESSIONID", "sid", "pat", "PAT", "api_key", "apiKey", "apikey", "X-Api-Key", "key", "Key", "sig", "Signature", "clientSecret",
+		"X-Amz-Credential", "x-amz-security-token", "oauthToken", "id_token", "idToken", "jwt", "userPassword", "pwd", "Ocp-Subscription-Key", "AWSAccessKeyId", "auth", "Authorization", "session",
+	} {
+		if !isCredentialParameter(name) {
+			t.Errorf("%s is none", name)
+		}
+	}
+	for _, name := range []string{
+		"", "-", "pageToken", "page_token", "nextPageToken", "next_token", "NextToken", "syncToken", "continuation-token", "sortKey", "issueKey", "keyword", "author", "path", "pattern", "tokens",
+		"max-keys", "side", "compat", "design", "code", "state", "q", "per_page", "sort", "expand[]", "filter[author]", "sessions",
+	} {
+		if isCredentialParameter(name) {
+			t.Errorf("%s is one", name)
+		}
+	}
+}

@@ -20,8 +20,10 @@ func (b *run) bodies(ctx context.Context) error {
 			taken[i] = append(taken[i], r)
 		}
 	}
-	for _, rows := range taken {
-		b.add(median(rows))
+	for i, rows := range taken {
+		r := median(rows)
+		r.Note = b.ways[i].note
+		b.add(r)
 	}
 	return nil
 }

@@ -16,14 +16,16 @@ import (
 // nginx is one that runs, as master and workers.
 type nginx struct {
 	unix, tcp, tls string // where it listens
+	stream         string // where it buffers nothing
 	pids           []int
 	child          *exec.Cmd
 	ended          chan struct{}
 }
 
 // configuration of nginx: as fast as it does the same work. It buffers answers in memory and
-// never on disk, keeps connections to the upstream, and writes no log. %[1]s is the
-// directory, %[2]s its TCP listener, %[3]s the upstream, %[4]s the host and %[5]s the secret.
+// never on disk, but for the last server, keeps connections to the upstream, and writes no
+// log. %[1]s is the directory, %[2]s its TCP listener, %[3]s the upstream, %[4]s the host and
+// %[5]s the secret.
 const configuration = `daemon off;
 worker_processes auto;
 pid %[1]s/nginx.pid;
@@ -34,23 +36,25 @@ http {
   client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi; scgi_temp_path %[1]s/scgi; uwsgi_temp_path %[1]s/uwsgi;
   keepalive_requests 100000000;
   upstream there { server %[3]s; keepalive 128; keepalive_requests 100000000; }
+  proxy_http_version 1.1;
+  proxy_set_header Connection "";
+  proxy_set_header Host %[4]s;
+  proxy_set_header Authorization "Bearer %[5]s";
+  proxy_ssl_server_name on; proxy_ssl_name %[4]s;
+  proxy_ssl_verify on; proxy_ssl_trusted_certificate %[1]s/upstream.pem;
+  proxy_ssl_protocols TLSv1.2 TLSv1.3;
+  proxy_buffer_size 16k; proxy_buffers 16 64k; proxy_busy_buffers_size 256k; proxy_max_temp_file_size 0;
   server {
     listen unix:%[1]s/nginx.sock;
     listen %[2]s;
     listen unix:%[1]s/nginx-tls.sock ssl http2;
     ssl_certificate %[1]s/upstream.pem; ssl_certificate_key %[1]s/upstream.key;
     http2_max_concurrent_streams 512;
-    location / {
-      proxy_pass https://there;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_set_header Host %[4]s;
-      proxy_set_header Authorization "Bearer %[5]s";
-      proxy_ssl_server_name on; proxy_ssl_name %[4]s;
-      proxy_ssl_verify on; proxy_ssl_trusted_certificate %[1]s/upstream.pem;
-      proxy_ssl_protocols TLSv1.2 TLSv1.3;
-      proxy_buffer_size 16k; proxy_buffers 16 64k; proxy_busy_buffers_size 256k; proxy_max_temp_file_size 0;
-    }
+    location / { proxy_pass https://there; }
+  }
+  server {
+    listen unix:%[1]s/nginx-stream.sock;
+    location / { proxy_pass https://there; proxy_buffering off; }
   }
 }
 `
@@ -60,7 +64,7 @@ func startNginx(ctx context.Context, c Config) (*nginx, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &nginx{unix: filepath.Join(c.Dir, "nginx.sock"), tls: filepath.Join(c.Dir, "nginx-tls.sock"), tcp: l.Addr().String(), ended: make(chan struct{})}
+	n := &nginx{unix: filepath.Join(c.Dir, "nginx.sock"), tls: filepath.Join(c.Dir, "nginx-tls.sock"), stream: filepath.Join(c.Dir, "nginx-stream.sock"), tcp: l.Addr().String(), ended: make(chan struct{})}
 	file := filepath.Join(c.Dir, "nginx.conf")
 	err = errors.Join(l.Close(), os.WriteFile(file, fmt.Appendf(nil, configuration, c.Dir, n.tcp, c.Address, Host, c.Secret), 0o600))
 	if err != nil {

@@ -94,8 +94,9 @@ func (r *Report) judge() {
 		if x.Op == opRequest && ebb && x.Clients == 1 && straight != nil {
 			most("added p50: "+what, "us", 200, float64((x.P50-straight.P50).Nanoseconds())/1e3)
 		}
-		if base := r.find(opBody, wayUnix, 0); strings.HasPrefix(x.Op, opBody) && ebb && base != nil {
-			least(x.Op+", MB/s, of nginx's by unix: "+x.Way, "x", 0.8, x.MBps/base.MBps)
+		// ebb buffers nothing either.
+		if base := r.find(opBody, wayStream, 0); strings.HasPrefix(x.Op, opBody) && ebb && base != nil {
+			least(x.Op+", MB/s, of nginx's unbuffered: "+x.Way, "x", 0.8, x.MBps/base.MBps)
 		}
 	}
 	if x := r.find(opTunnels, wayMITM, 0); x != nil {

@@ -15,11 +15,12 @@ const smallPath = "/v1/small"
 // requests measures small requests, one after the other on every connection, over all ways
 // in turn.
 func (b *run) requests(ctx context.Context) error {
+	ways := slices.DeleteFunc(slices.Clone(b.ways), func(w way) bool { return w.large })
 	for _, clients := range b.Clients {
-		taken := make([][]Row, len(b.ways))
+		taken := make([][]Row, len(ways))
 		for round := range b.Rounds {
 			b.Announce(fmt.Sprintf("requests of %d clients, round %d of %d", clients, round+1, b.Rounds))
-			for i, w := range b.ways {
+			for i, w := range ways {
 				r, err := b.loop(ctx, w, clients)
 				if err != nil {
 					return fmt.Errorf("%s: %w", w.name, err)
@@ -27,7 +28,7 @@ func (b *run) requests(ctx context.Context) error {
 				taken[i] = append(taken[i], r)
 			}
 		}
-		for i, w := range b.ways {
+		for i, w := range ways {
 			r := median(taken[i])
 			r.Note = w.note
 			b.add(r)

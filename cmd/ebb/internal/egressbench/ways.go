@@ -13,6 +13,7 @@ import (
 const (
 	wayStraight = "straight"
 	wayUnix     = "nginx, unix"
+	wayStream   = "nginx, unix, unbuffered"
 	wayTCP      = "nginx, tcp"
 	wayTLS      = "nginx, tls"
 	wayTLS2     = "nginx, tls, h2"
@@ -28,6 +29,7 @@ type way struct {
 	bearer  string   // what the client brings
 	connect connect
 	h2      bool
+	large   bool  // for large bodies alone
 	pids    []int // of what is between; none = nothing is
 	note    string
 }
@@ -43,6 +45,7 @@ func (b *run) all(t *task, n *nginx) []way {
 		// What clients bring is replaced, as ebb replaces it.
 		ways = append(ways,
 			way{name: wayUnix, url: at("http", ""), bearer: t.placeholder, connect: plain("unix", n.unix), pids: n.pids, note: "adds the header, no log; TLS to the upstream, verified"},
+			way{name: wayStream, url: at("http", ""), bearer: t.placeholder, connect: plain("unix", n.stream), pids: n.pids, large: true, note: "gives on what comes at once, as ebb does"},
 			way{name: wayTCP, url: at("http", ""), bearer: t.placeholder, connect: plain("tcp", n.tcp), pids: n.pids, note: "the same"},
 			way{name: wayTLS, url: at("https", ""), bearer: t.placeholder, connect: secure("unix", n.tls, b.Roots), pids: n.pids, note: "the same, TLS on both sides"},
 			way{name: wayTLS2, url: at("https", ""), bearer: t.placeholder, connect: secure("unix", n.tls, b.Roots), h2: true, pids: n.pids, note: "the same, one connection"})

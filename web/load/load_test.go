@@ -71,6 +71,18 @@ func TestNothingAnswers(t *testing.T) {
 	}
 }
 
+// TestWindowThatPassesBy: where one answer takes longer than warm-up and window, one is
+// measured all the same.
+func TestWindowThatPassesBy(t *testing.T) {
+	t.Parallel()
+	tgt := target(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(30 * time.Millisecond) }))
+	good := func(int, int, []byte) error { return nil }
+	r, err := load.Run(t.Context(), tgt, load.Job{Clients: 2, WarmUp: time.Millisecond, Window: time.Millisecond, Repeat: true, Requests: [][]byte{tgt.Build("/", "", nil)}, Check: good})
+	if err != nil || r.Ops != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestWarmUp: the answers of the warm-up are judged and not measured.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()

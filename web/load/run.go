@@ -90,11 +90,12 @@ func Run(ctx context.Context, t Target, j Job) (Result, error) {
 
 func (w *worker) loop(ctx context.Context, c *Conn, j Job, begin time.Time, next *atomic.Int64) {
 	end := begin.Add(j.Window)
-	for ctx.Err() == nil {
+	for asked := false; ctx.Err() == nil; {
 		start := time.Now()
-		if !start.Before(end) {
-			return
+		if asked && !start.Before(end) {
+			return // a machine so busy that the window passes by still measures one
 		}
+		asked = asked || !start.Before(begin)
 		n := int(next.Add(1)) - 1
 		if n >= len(j.Requests) && !j.Repeat {
 			return

@@ -28,11 +28,12 @@ func loopH2(ctx context.Context, w way, j load.Job) (load.Result, error) {
 	for range j.Clients {
 		wg.Go(func() {
 			buf := make([]byte, 2*smallBody)
-			for ctx.Err() == nil {
+			for asked := false; ctx.Err() == nil; {
 				start := time.Now()
-				if !start.Before(begin.Add(j.Window)) {
-					return
+				if asked && !start.Before(begin.Add(j.Window)) {
+					return // as in package load
 				}
+				asked = asked || !start.Before(begin)
 				err := getSmall(ctx, t, w, buf)
 				took := time.Since(start)
 				mu.Lock()

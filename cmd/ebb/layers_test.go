@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"ebb/web/api", "ebb/web/signin/*", "ebb/broker/brokertest/crashtest"},
 	{"ebb/web/console/passkey"},
 	{"ebb/web/console", "ebb/web/api/walktest"},
-	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config", "ebb/cmd/ebb/internal/box", "ebb/cmd/ebb/internal/box/seccomp"},
+	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config", "ebb/cmd/ebb/internal/box", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/box/cgroup"},
 	{"ebb/cmd/ebb/internal/box/*"},
 	{"ebb/cmd/ebb/internal/*"},
 	{"ebb/cmd/ebb", "ebb/.ci/peers/load"},

@@ -23,6 +23,9 @@ type runFlags struct {
 
 	credentials, git, hosts []string
 	aws                     string
+	memory                  string  // "" = as much as mostMemory says
+	cpus                    float64 // 0 = all
+	pids                    uint64
 	join                    string // the task; "" = one of its own
 }
 
@@ -61,6 +64,9 @@ ends the task.`,
 	f.StringVar(&flags.aws, "aws", "", "`SCOPE` of the credentials that AWS's clients in the box find by themselves")
 	f.StringArrayVar(&flags.hosts, "host", nil, "`HOST[:PORT]` that programs reach which ignore HTTPS_PROXY, repeatable")
 	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")
+	f.StringVar(&flags.memory, "memory", "", "how much memory all of the box may have, like `4G`; default: three quarters of the machine's, where that can be bounded")
+	f.Float64Var(&flags.cpus, "cpus", 0, "how many processors all of the box may use, like 0.5; 0 = all")
+	f.Uint64Var(&flags.pids, "pids", defaultPIDs, "how many processes and threads all of the box may have")
 	f.StringVar(&flags.join, "join", "", "run CMD in another box of `TASK`, which an ebb run of yours has opened; its end ends the box alone")
 	f.DurationVar(&flags.grace, "grace", 10*time.Second, "how long CMD has to end when its task is over, before it is killed")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
@@ -122,6 +128,9 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	over := make(chan struct{})
 	go c.beat(serving, o, task, over)
 	if err := c.furnish(ctx, serving, o, task, in, *ticket); err != nil {
+		return err
+	}
+	if err := c.confine(in); err != nil {
 		return err
 	}
 	return c.watch(in, over, flags.grace)

@@ -15,6 +15,7 @@ import (
 	"ebb/cmd/ebb/internal/ask"
 	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/box/bwrap"
+	"ebb/cmd/ebb/internal/box/cgroup"
 	"ebb/cmd/ebb/internal/box/none"
 	"ebb/cmd/ebb/internal/keyfile"
 	"ebb/cmd/ebb/internal/stdio"
@@ -33,8 +34,11 @@ type boxed struct {
 	credentials, git []given
 	aws              scopes.Set // for AWS's clients
 	direct           []box.Direct
-	dir              string         // of this run, for sockets and keys
-	out              *broker.Box    // its way out; nil = none
+	dir              string      // of this run, for sockets and keys
+	out              *broker.Box // its way out; nil = none
+	limits           cgroup.Limits
+	bounded          bool           // limits were asked for: there is no box without them
+	group            *cgroup.Group  // nil = the box has none of its own
 	sockets          []*os.File     // that the box has, to be closed here
 	streams          *stdio.Streams // nil = the streams are passed on as they are
 }
@@ -55,6 +59,10 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	default:
 		return nil, usage("--box "+strconv.Quote(flags.kind)+" is no kind of box", "choose auto, bwrap or none")
 	}
+	if in.limits, in.bounded, err = flags.limits(); err != nil {
+		return nil, err
+	}
+	in.spec.Limits.Processes = in.limits.Processes
 	for _, path := range flags.read {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 			return nil, usage("--read "+path+" is not a whole path", "write it from the root, without . and ..")
@@ -81,8 +89,8 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 
 // noneOf refuses flags that only a box could keep.
 func (c *cli) noneOf(flags *runFlags) error {
-	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" || flags.aws != "" {
-		return usage("--read, --env, --credential, --git, --aws, --host and --user are for a box", "leave them out with --box none: CMD sees what you see")
+	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" || flags.aws != "" || flags.memory != "" || flags.cpus != 0 || flags.pids != defaultPIDs {
+		return usage("--read, --env, --credential, --git, --aws, --host, --user, --memory, --cpus and --pids are for a box", "leave them out with --box none: CMD sees what you see")
 	}
 	return nil
 }
@@ -189,6 +197,9 @@ func (b *boxed) carry(port int, socket string) {
 }
 
 func (b *boxed) close() {
+	if b.group != nil {
+		_ = b.group.Close() // what it has killed may take its time to go
+	}
 	for _, dir := range b.sockets {
 		_ = dir.Close()
 	}

@@ -125,6 +125,9 @@ func (c *cli) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err er
 	if err := c.equip(ctx, serving, o, in, k); err != nil {
 		return err
 	}
+	if err := c.confine(in); err != nil {
+		return err
+	}
 	over := make(chan struct{})
 	go c.lookout(serving, o, task, over)
 	return c.watch(in, over, flags.grace)

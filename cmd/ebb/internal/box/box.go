@@ -41,6 +41,9 @@ type Spec struct {
 	// User is who the box is to the machine; nil = who this process is.
 	User   *Owner
 	Limits Limits
+	// Cgroup is the directory of a cgroup (version 2) in which all of the box begins, and stays;
+	// nil = this process's own.
+	Cgroup *os.File
 	// Ready is called when the kernel knows the box, before anything of Argv runs. An error ends
 	// the box. nil = nobody wants to know.
 	Ready func(Identity) error

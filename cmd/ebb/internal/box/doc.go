@@ -14,6 +14,7 @@
 // the only ways out. Its kinds are bwrap, and none, which is no box at all.
 //
 //	bwrap/     bubblewrap, with the shim of this binary as the first process
+//	cgroup/    bounds of memory and processor time, and one word that ends a box
 //	none/      a plain child process
 //	seccomp/   the filter of system calls of a box
 package box

@@ -68,6 +68,9 @@ func (r *running) start(program string, m mounts, s box.Spec) error {
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = s.Stdin, s.Stdout, s.Stderr
 	// A session of its own: keys pressed at the runner's terminal are not for bubblewrap.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if s.Cgroup != nil {
+		r.cmd.SysProcAttr.UseCgroupFD, r.cmd.SysProcAttr.CgroupFD = true, int(s.Cgroup.Fd())
+	}
 	if drop {
 		r.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: s.User.UID, Gid: s.User.GID}
 	}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Group is a group with nothing in it but a box.
+type Group struct {
+	path string
+	dir  *os.File
+}
+
+// Make makes one. What it could not bound is in unbound, by the names of the kernel's files; a
+// group that cannot be ended by one word is none.
+func Make(l Limits) (g *Group, unbound []string, err error) {
+	places, err := parents()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, parent := range places {
+		enable(parent)
+		g, unbound, one := makeIn(parent, l)
+		if one == nil {
+			return g, unbound, nil
+		}
+		err = errors.Join(err, one)
+	}
+	return nil, nil, fmt.Errorf("this user may make no cgroup here: %w", err)
+}
+
+func makeIn(parent string, l Limits) (*Group, []string, error) {
+	path := filepath.Join(parent, "ebb-"+strings.ToLower(rand.Text()))
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return nil, nil, err
+	}
+	g := &Group{path: path}
+	unbound, err := g.bound(l)
+	if err == nil {
+		_, err = os.Stat(filepath.Join(path, "cgroup.kill")) // Linux 5.14
+	}
+	if err == nil {
+		g.dir, err = os.Open(path)
+	}
+	if err != nil {
+		_ = os.Remove(path)
+		return nil, nil, err
+	}
+	return g, unbound, nil
+}
+
+// bound writes limits. Those without a controller are in the answer.
+func (g *Group) bound(l Limits) (unbound []string, err error) {
+	for _, f := range l.files() {
+		to, err := os.OpenFile(filepath.Join(g.path, f.file), os.O_WRONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			unbound = append(unbound, f.file)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		_, err = to.WriteString(f.text)
+		if err = errors.Join(err, to.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return unbound, nil
+}
+
+// Dir is the group's directory, for a process to begin in it (clone(2), CLONE_INTO_CGROUP).
+func (g *Group) Dir() *os.File { return g.dir }
+
+// Kill ends all that is in the group at once, whatever it forks meanwhile.
+func (g *Group) Kill() error {
+	return os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
+}
+
+// patience is how long Close waits until what was killed is gone.
+const patience = 5 * time.Second
+
+// Close kills what is left in the group and removes it.
+func (g *Group) Close() error {
+	defer g.dir.Close()
+	if err := g.Kill(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		err := os.Remove(g.path)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ebb/broker/brokertest/counterpart"
+)
+
+// TestPlaces: where groups are is what the kernel says, and no more than a path.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	const v1 = "30 23 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
+	for _, tt := range []struct{ text, want string }{
+		{v1 + "31 23 0:27 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/unified"},
+		{"31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n", "/sys/fs/cgroup"},
+		{v1, ""}, {"", ""}, {"- cgroup2", ""}, {"a - cgroup2 x y\n", ""},
+		{"31 23 0:27 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""}, // not from its root
+		{"31 23 0:27 / /a\\040b rw - cgroup2 cgroup2 rw\n", ""},
+	} {
+		if got := mountOf(tt.text); got != tt.want {
+			t.Errorf("mountOf(%q) = %q, want %q", tt.text, got, tt.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"12:pids:/x\n0::/user.slice/a b\n": "/user.slice/a b", "0::/\n": "/", "0::/../up\n": "", "0::x\n": "", "1:name=systemd:/\n": "", "": "",
+	} {
+		if got := groupOf(text); got != want {
+			t.Errorf("groupOf(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestBound: each limit is written where the group has a file for it, and named where it has none.
+// A limit that the kernel does not take is an error.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	g := &Group{path: t.TempDir()}
+	for _, name := range []string{"memory.max", "pids.max"} {
+		if err := os.WriteFile(filepath.Join(g.path, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unbound, err := g.bound(Limits{Memory: 1 << 30, CPU: 1500, Processes: 64})
+	if err != nil || !slices.Equal(unbound, []string{"cpu.max"}) {
+		t.Errorf("unbound: %q, %v", unbound, err)
+	}
+	for name, want := range map[string]string{"memory.max": "1073741824", "pids.max": "64"} {
+		if text, err := os.ReadFile(filepath.Join(g.path, name)); err != nil || string(text) != want {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+	if got := (Limits{CPU: 1500}).files(); !slices.Equal(got, []limit{{"cpu.max", "150000 100000"}}) {
+		t.Errorf("%q", got)
+	}
+	if err := os.Mkdir(filepath.Join(g.path, "cpu.max"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.bound(Limits{CPU: 1000}); err == nil {
+		t.Error("what cannot be written is taken for bound")
+	}
+}
+
+// TestEnd: what begins in a group is in it, with all it starts, and ends with it.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	g, _, err := Make(Limits{})
+	if err != nil {
+		counterpart.Missing(t, "cgroups", err.Error())
+	}
+	cmd := exec.Command("sh", "-c", "setsid sleep 600 & setsid setsid sleep 600 & echo up; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.Dir().Fd())}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.ReadFile(filepath.Join(g.path, "cgroup.procs"))
+	if err != nil || len(strings.Fields(string(in))) < 2 {
+		t.Errorf("in the group are %q, %v", in, err)
+	}
+	if err := g.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it was not killed")
+	}
+	if _, err := os.Stat(g.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the group is still there: %v", err)
+	}
+}

@@ -93,8 +93,8 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 }
 
 // opened is the handle of a lease of which egress needs one. It is opened for each
-// request: in the clear it stays nowhere. What a rotation has sealed again meanwhile is read
-// again.
+// request: in the clear it stays only in what finds it in answers, which goes with the
+// lease. What a rotation has sealed again meanwhile is read again.
 func (b *Broker) opened(ctx context.Context, l Lease) (provider.Secret, error) {
 	if l.Upstream == nil {
 		return provider.Secret{}, nil

@@ -22,10 +22,10 @@
 //	parameter.go    what a parameter of the query is called that holds a credential
 //	bare.go         requests that need no credential
 //	header.go       Clean: what of a request's headers leaves
-//	secrets.go      what was added to a request
-//	tables.go       what looks for it in answers, once for each lease
-//	disclosed.go    what looks there for credentials that an answer makes
+//	disclosed.go    what looks in answers for credentials that they make
 //	send.go         the credential is added, the answer is read
+//	secrets.go      what was added to it
+//	redactors.go    what looks for that in answers, once for each lease
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of
 //	free.go         how often a box has ebb do what costs the box nothing

@@ -134,3 +134,13 @@ func awsClaim(h http.Header) string {
 }
 
 func holds(s string) bool { return strings.Contains(strings.ToLower(s), Prefix) }
+
+// strayIn reports whether any header holds a placeholder.
+func strayIn(h http.Header) bool {
+	for _, values := range h {
+		if slices.ContainsFunc(values, holds) {
+			return true
+		}
+	}
+	return false
+}

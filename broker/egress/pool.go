@@ -63,7 +63,7 @@ func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host) (*pool,
 	if now.Sub(p.pools.swept) >= idlePool/4 {
 		p.pools.sweep(now)
 	}
-	for !p.pools.count.take(who.Root(), taskPools, maxPools) {
+	for !p.pools.count.take(who.Root(), 1, taskPools, maxPools) {
 		if !p.pools.giveUp(who.Root()) {
 			return nil, deny(TooOften, errors.New("every connection that the task may have is in use"))
 		}
@@ -114,7 +114,7 @@ func (p *pools) take(k poolKey) {
 			delete(p.by, id)
 		}
 	}
-	p.count.give(pl.ids[0])
+	p.count.give(pl.ids[0], 1)
 	pl.close()
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/egress/redact"
 )
 
 // Leases says whether a caller may use a credential now, and which there are;
@@ -59,12 +60,11 @@ type Proxy struct {
 	boxes cuts // boxes that are served, by their task
 	cuts  cuts // what goes on in them, by task and lease
 	pools pools
-	// redactors of what is added
-	tables tables
-	named  *named // what looks for credentials that answers make
-	sent   meters
+	sent  meters
+	ends  ends
 
-	ends ends
+	redactors *redactors
+	named     *named // what looks for credentials that answers make
 }
 
 // Causes of a cut.
@@ -108,7 +108,7 @@ func New(c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Proxy{cfg: c, named: named}, nil
+	return &Proxy{cfg: c, redactors: newRedactors(redact.New), named: named}, nil
 }
 
 // End cuts whatever goes on by a task or a lease, to its last connection, and says how
@@ -117,7 +117,7 @@ func New(c Config) (*Proxy, error) {
 func (p *Proxy) End(id string) int {
 	n := p.boxes.cut(id, ErrOver) + p.cuts.cut(id, ErrOver)
 	p.pools.drop(id)
-	p.tables.drop(id)
+	p.redactors.drop(id)
 	p.sent.forget(id)
 	return n
 }
@@ -127,12 +127,14 @@ func (p *Proxy) End(id string) int {
 func (p *Proxy) Pause(taskID string) {
 	p.cuts.cut(taskID, errPaused)
 	p.pools.drop(taskID)
+	p.redactors.drop(taskID)
 }
 
 // Doubt cuts all requests there are: any of them may have ended.
 func (p *Proxy) Doubt() {
 	p.cuts.all(errDoubt)
 	p.pools.all()
+	p.redactors.dropAll()
 }
 
 // Serve takes the connections of one box, all of which are of one caller, until ctx is

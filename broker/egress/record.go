@@ -73,13 +73,13 @@ type ends struct {
 func (e *ends) owe(task string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.of.take(task, taskEnds, maxEnds)
+	return e.of.take(task, 1, taskEnds, maxEnds)
 }
 
 func (e *ends) paid(task string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.of.give(task); e.of.n == 0 && e.none != nil {
+	if e.of.give(task, 1); e.of.n == 0 && e.none != nil {
 		close(e.none)
 		e.none = nil
 	}

@@ -15,12 +15,12 @@ import (
 func (s *sending) lookFor(before, after *http.Request) error {
 	secrets, err := secretsOf(before, after)
 	if err == nil {
-		s.redactor, err = s.b.p.tables.take(s.b.who, s.leaseID, secrets, s.b.p.cfg.Now())
+		s.redactor, err = s.b.p.redactors.take(s.ctx, s.b.who, s.leaseID, secrets)
 	}
-	if err != nil && !errors.As(err, new(*Denial)) {
-		err = deny(Doubt, err)
+	if _, denied := errors.AsType[*Denial](err); err == nil || denied || s.ctx.Err() != nil {
+		return err
 	}
-	return err
+	return deny(Doubt, err)
 }
 
 // signed are headers that say how a request is signed for AWS. No secret is in them, and the

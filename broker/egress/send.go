@@ -34,8 +34,9 @@ type sending struct {
 	answered atomic.Bool // the upstream has begun to
 	pool     *pool       // of the upstream
 
-	expiry   *time.Timer   // cuts when the lease has had its time
-	redactor *table        // of what was added; nil = nothing was
+	ends     time.Time     // when the lease has had its time
+	expiry   *time.Timer   // cuts then
+	redactor *redactor     // of what was added; nil = nothing was
 	named    *redact.Named // credentials that the answer makes; nil = it makes none
 	echoes   atomic.Int64  // secrets that came back
 }
@@ -46,12 +47,21 @@ func (s *sending) over() {
 		s.expiry.Stop()
 	}
 	if s.redactor != nil {
-		s.b.p.tables.give(s.redactor, s.ctx.Err() != nil, s.b.p.cfg.Now())
+		s.b.p.redactors.give(s.redactor, s.life())
 	}
 	if s.pool != nil {
 		s.b.p.pools.leave(s.pool, s.b.p.cfg.Now())
 	}
 	s.finish()
+}
+
+// life is for how long the lease may be used still, 0 when it was cut. Who only hangs up ends
+// nothing.
+func (s *sending) life() time.Duration {
+	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return 0
+	}
+	return s.ends.Sub(s.b.p.cfg.Now())
 }
 
 // authority is what Host says: without the port that https has.
@@ -76,7 +86,8 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.expiry = time.AfterFunc(use.Target.ExpiresAt.Sub(s.b.p.cfg.Now()), func() { s.cut(errExpiry) })
+	s.ends = use.Target.ExpiresAt
+	s.expiry = time.AfterFunc(s.life(), func() { s.cut(errExpiry) })
 	// Not the context of r: by that, interim answers would go back unread.
 	out := r.Clone(s.ctx)
 	dropPlaceholder(out)
@@ -118,15 +129,6 @@ func dropPlaceholder(r *http.Request) {
 		text, err := url.QueryUnescape(parameter)
 		return err != nil || holds(text)
 	}), "&")
-}
-
-func strayIn(h http.Header) bool {
-	for _, values := range h {
-		if slices.ContainsFunc(values, holds) {
-			return true
-		}
-	}
-	return false
 }
 
 // answer is what comes back, before anything of it goes to the box.

@@ -16,26 +16,26 @@ const (
 // shares says which part of what is left one task may have: a sixteenth.
 const shares = 16
 
-// take counts one more for a task, unless it has most already, or more than its part of
-// what is left of all. So a hundred tasks that take what they can leave room for one that
+// take counts n more for a task, unless it would have more than most, or more than its part
+// of what is left of all. So a hundred tasks that take what they can leave room for one that
 // comes later (dynamic thresholds: Choudhury and Hahne, 1998).
-func (s *share) take(task string, most, all int) bool {
+func (s *share) take(task string, n, most, all int) bool {
 	left := all - s.n
-	if had := s.of[task]; left <= 0 || had >= most || had > 0 && had >= left/shares {
+	if had := s.of[task]; n > left || had+n > most || had > 0 && had+n > left/shares {
 		return false
 	}
 	if s.of == nil {
 		s.of = map[string]int{}
 	}
-	s.n++
-	s.of[task]++
+	s.n += n
+	s.of[task] += n
 	return true
 }
 
-// give counts one less.
-func (s *share) give(task string) {
-	s.n--
-	if s.of[task]--; s.of[task] == 0 {
+// give counts n less.
+func (s *share) give(task string, n int) {
+	s.n -= n
+	if s.of[task] -= n; s.of[task] == 0 {
 		delete(s.of, task)
 	}
 }

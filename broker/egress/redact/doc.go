@@ -6,6 +6,7 @@
 //	automaton.go  all of them as one automaton, a step for each byte (Aho and Corasick, 1975)
 //	trie.go       what they have in common at their beginnings
 //	redact.go     Redactor: texts
+//	cost.go       what one takes, before it is made
 //	reader.go     streams
 //	named.go      Named: values by what they are called, which nobody has seen before; parser.go reads them
 //

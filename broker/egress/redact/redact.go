@@ -9,7 +9,7 @@ import (
 const Mark = "[redacted]"
 
 // Redactor looks for a set of secrets. It is safe for concurrent use, and holds them
-// in clear: it lives as long as the requests that they are added to.
+// in clear: who has one lets go of it when they are over.
 type Redactor struct{ a *automaton }
 
 var errShort = fmt.Errorf("redact: a secret is shorter than %d bytes: it would be found everywhere", MinSecret)

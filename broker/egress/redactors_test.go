@@ -1,0 +1,85 @@
+package egress_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"ebb/broker/brokertest"
+)
+
+// What looks for a credential in answers is kept while it may be used again: it holds the
+// credential in the clear, and goes with it, whoever says so, and when nobody does.
+func TestCredentialsInTheClear(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	ops := b.Principals[brokertest.Operator]
+	for what, end := range map[string]func(task, lease string) error{
+		"the end of the lease": func(_, lease string) error {
+			_, err := b.Broker.RevokeLease(t.Context(), ops, lease, "test")
+			return err
+		},
+		"the end of the task": func(task, _ string) error { _, err := b.Broker.CompleteTask(t.Context(), ops, task, 0); return err },
+		"a pause":             func(task, _ string) error { _, err := b.Broker.PauseTask(t.Context(), ops, task, "look"); return err },
+		"doubt":               func(string, string) error { b.boxes.Doubt(); return nil },
+		"its time":            func(string, string) error { return nil },
+	} {
+		x, _ := b.opened(t, "")
+		r := x.s.Request(t, "stripe:charges:read")
+		if what == "its time" {
+			r.TTL = 8 * time.Second
+		}
+		tok, err := b.Broker.Token(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := x.client(t, false)
+		for range 2 {
+			if res, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+tok.Token.Reveal()); res.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %s %q", what, res.Status, body)
+			}
+		}
+		until(t, "its requests are over", func() bool { _, uses, _ := b.proxy.Redactors(); return uses == 0 })
+		if n, _, bytes := b.proxy.Redactors(); n != 1 || bytes == 0 {
+			t.Errorf("before %s: %d, of %d bytes", what, n, bytes)
+		}
+		if err := end(x.s.Task.ID, tok.LeaseID); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "after "+what+" there is none", func() bool { n, _, bytes := b.proxy.Redactors(); return n+bytes == 0 })
+	}
+}
+
+// Who hangs up in the middle of an answer leaves it to the next request.
+func TestWhoHangsUpKeepsIt(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, ticks)
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	for range 2 {
+		ctx, hangUp := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+b.host+"/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+p)
+		res, err := x.client(t, true).Do(r)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatal(res, err)
+		}
+		if _, err := io.ReadFull(res.Body, make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+		if n, uses, _ := b.proxy.Redactors(); n != 1 || uses != 1 {
+			t.Errorf("%d, in use %d times", n, uses)
+		}
+		hangUp()
+		_ = res.Body.Close()
+		until(t, "the request is over", func() bool { _, uses, _ := b.proxy.Redactors(); return uses == 0 })
+		if n, _, _ := b.proxy.Redactors(); n != 1 {
+			t.Errorf("%d are kept", n)
+		}
+	}
+}

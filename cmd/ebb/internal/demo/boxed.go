@@ -63,6 +63,7 @@ func (s *stage) rogueWorks(c *cage) error {
 // rogueSteals: in the box there is nothing to find.
 func (s *stage) rogueSteals(c *cage) error {
 	var counts []string
+	read := 0
 	for _, try := range []string{"processes", "files"} {
 		h, err := c.hear(try)
 		if err == nil && h.Got == "0" {
@@ -74,9 +75,12 @@ func (s *stage) rogueSteals(c *cage) error {
 		if err != nil {
 			return s.expect(err, "it finds no secret among %s", try)
 		}
-		counts = append(counts, h.Got)
+		counts, read = append(counts, h.Got), read+len(h.Loot)
 	}
-	if err := s.expect(nil, "it reads what %s files of /proc and %s others hold: no key, no token, no password", counts[0], counts[1]); err != nil {
+	if read >= maxHaul {
+		return s.expect(errors.New("there is more to read than was looked into"), "it finds no secret among files")
+	}
+	if err := s.expect(nil, "it reads %s files of /proc and %s others, %d kB in all: neither the API's key, nor the runner's, nor the person's password", counts[0], counts[1], read>>10); err != nil {
 		return err
 	}
 	return s.expect(c.nothing("places"), "the person's home, cloud credentials and ebb's data are not there")
@@ -106,12 +110,12 @@ func (s *stage) rogueGoesOut(c *cage) error {
 		return err
 	}
 	for _, try := range []struct{ name, what string }{
-		{"metadata", "the metadata service by its name: refused"}, {"elsewhere", "it sends the placeholder to its own server: refused, and the server never hears of it"}, {"unescorted", "it brings the key of an account of its own, to leave something there: refused"},
+		{"metadata", "the metadata service by its name: refused"}, {"elsewhere", "it sends the placeholder to another server: refused"}, {"unescorted", "it brings the key of an account of its own, to leave something there: refused"},
 		{"beyond", "it asks for a refund, which the credential is not for: refused"}, {"query", "it puts the placeholder where servers log it: refused"},
 	} {
 		h, err := c.hear(try.name)
-		if err == nil && !strings.HasPrefix(h.Got, "40") && h.Error == "" {
-			err = fmt.Errorf("it got %s", h.Got)
+		if err == nil && !h.refused() {
+			err = fmt.Errorf("it got %s%s", h.Got, h.Error)
 		}
 		if seen := s.Payments.arrived(); err == nil && len(seen) != 1 {
 			err = fmt.Errorf("the API saw %+v", seen[1:])
@@ -135,7 +139,11 @@ func (s *stage) rogueIsCut(c *cage, task string) error {
 	if err == nil {
 		_, err = c.hear("cut")
 	}
-	if err := s.expect(err, "it follows a stream; the runner completes the task: cut %d ms after the answer", time.Since(start).Milliseconds()); err != nil {
+	took := time.Since(start)
+	if err == nil && took > broker.Silence {
+		err = errors.New("it was cut too late")
+	}
+	if err := s.expect(err, "it follows a stream; the runner completes the task: cut %d ms after the answer", took.Milliseconds()); err != nil {
 		return err
 	}
 	h, err := c.hear("after")

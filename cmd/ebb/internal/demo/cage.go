@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,31 @@ type cage struct {
 	dec    *json.Decoder
 	stderr bytes.Buffer
 	key    []byte // of the runner, as it is in its file
+	ear    net.PacketConn
+}
+
+// listen opens an ear on loopback that says "heard" to whoever it hears, as a name server
+// would answer; who shares the machine's network is heard.
+func (c *cage) listen(ctx context.Context) error {
+	ear, err := new(net.ListenConfig).ListenPacket(ctx, "udp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("opening an ear: %w", err)
+	}
+	c.ear = ear
+	go func() {
+		buf := make([]byte, 512)
+		for {
+			_, from, err := ear.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = ear.WriteTo([]byte("heard"), from)
+		}
+	}()
+	if whisper(ctx, ear.LocalAddr().String(), "a sound") != "heard" {
+		return errors.New("the ear does not hear this process, so it would not hear the box")
+	}
+	return nil
 }
 
 // openCage starts the runner as a person would, in an environment with secrets in it.
@@ -44,17 +70,20 @@ func (s *stage) openCage() (*cage, error) {
 	if err == nil {
 		c.key, err = os.ReadFile(key)
 	}
+	if err == nil {
+		err = c.listen(s.ctx)
+	}
 	args := []string{"run", "--owner", "bo", "--name", "pay 42", "--work", work, "--scope", PaymentsProvider + ":**:*", "--credential", "PAY_KEY=" + PaymentsProvider + ":charges:read"}
 	if os.Geteuid() == 0 && err == nil {
 		args = append(args, "--user", nobody)
 		err = errors.Join(os.Chown(work, 65534, 65534), os.Chmod(dir, 0o711)) // the box's user passes through
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, c.close())
 	}
 	itself := strings.TrimPrefix(s.Issuer, "http://")
 	_, port, _ := net.SplitHostPort(s.Payments.Host)
-	for _, line := range []string{"PAY_HOST=" + s.Payments.Host, "PAY_ADDRESS=127.0.0.1:" + port, "EBB_ITSELF=" + itself, "PLACES=" + strings.Join([]string{dir, s.DataDir, aws}, ":")} {
+	for _, line := range []string{"PAY_HOST=" + s.Payments.Host, "PAY_ADDRESS=127.0.0.1:" + port, "EBB_ITSELF=" + itself, "EAR=" + c.ear.LocalAddr().String(), "PLACES=" + strings.Join([]string{dir, s.DataDir, aws}, ":")} {
 		args = append(args, "--env", line)
 	}
 	c.run = exec.CommandContext(s.ctx, s.Executable, append(args, "--", box.Self, "demo", "rogue")...)
@@ -66,7 +95,7 @@ func (s *stage) openCage() (*cage, error) {
 		err = c.run.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the box: %w", err), os.RemoveAll(dir))
+		return nil, errors.Join(fmt.Errorf("starting the box: %w", err), c.close())
 	}
 	return c, nil
 }
@@ -98,7 +127,10 @@ func (c *cage) none() string {
 
 // close ends what still runs, and removes what was written.
 func (c *cage) close() error {
-	if c.run.ProcessState == nil {
+	if c.ear != nil {
+		_ = c.ear.Close()
+	}
+	if c.run != nil && c.run.Process != nil && c.run.ProcessState == nil {
 		_ = c.run.Process.Kill() // the box dies with it
 		_ = c.run.Wait()
 	}

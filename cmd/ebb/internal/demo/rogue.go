@@ -105,6 +105,15 @@ func (r *rogue) send(try string, req *http.Request) haul {
 	return h
 }
 
+// refused reports whether it was answered with a refusal, of the proxy or in the tunnel: what
+// comes to nothing by itself proves nothing.
+func (h haul) refused() bool {
+	if h.Error == "" {
+		return strings.HasPrefix(h.Got, "40")
+	}
+	return strings.HasSuffix(h.Error, ": Forbidden") || strings.HasSuffix(h.Error, ": Bad Request") || strings.HasSuffix(h.Error, ": Unauthorized")
+}
+
 func failed(try string, err error) haul { return haul{Try: try, Error: err.Error()} }
 
 // processes reads what every process that it sees was started with.

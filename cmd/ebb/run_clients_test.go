@@ -132,10 +132,16 @@ func TestRunToolsOfAgents(t *testing.T) {
 	for _, tool := range []struct{ name, scope, script, want string }{
 		{"claude", "claude:messages:read", `CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 ANTHROPIC_BASE_URL=https://$HOST ANTHROPIC_API_KEY=$CRED timeout 300 $PROGRAM -p hello </dev/null`, "the model is here"},
 		{"codex", "codex:responses:read", `timeout 300 $PROGRAM exec --skip-git-repo-check -c model=m -c model_provider=p -c 'model_providers.p={name="p", base_url="https://'$HOST'/v1", env_key="CRED", wire_api="responses"}' hello </dev/null`, "the model is here"},
-		{"node", "codex:responses:read", `$PROGRAM -e 'fetch("https://" + process.env.HOST + "/v1/responses", {method: "POST", headers: {Authorization: "Bearer " + process.env.CRED}}).then(r => r.text()).then(t => console.log(t))'`, "the model is here"},
+		{"node", "codex:responses:read", `$NODE -e 'fetch("https://" + process.env.HOST + "/v1/responses", {method: "POST", headers: {Authorization: "Bearer " + process.env.CRED}}).then(r => r.text()).then(t => console.log(t))'`, "the model is here"},
+		{"SDK of Anthropic", "claude:messages:read", `$NODE -e 'const A = require("@anthropic-ai/sdk").default
+			new A({apiKey: process.env.CRED, baseURL: "https://" + process.env.HOST}).messages.create({model: "m", max_tokens: 9, stream: true, messages: [{role: "user", content: "hello"}]})
+				.then(async said => { for await (const e of said) if (e.delta && e.delta.text) console.log(e.delta.text) })'`, "the model is here"},
+		{"SDK of OpenAI", "codex:responses:read", `$NODE -e 'const O = require("openai").default
+			new O({apiKey: process.env.CRED, baseURL: "https://" + process.env.HOST + "/v1"}).responses.create({model: "m", input: "hello", stream: true})
+				.then(async said => { for await (const e of said) if (e.item) console.log(e.item.content[0].text) })'`, "the model is here"},
 	} {
 		t.Run(tool.name, func(t *testing.T) {
-			b.says(t, tool.scope, tool.script, tool.want, "--read", dir, "--env", "PROGRAM="+programs[tool.name])
+			b.says(t, tool.scope, tool.script, tool.want, "--read", dir, "--env", "NODE_PATH="+dir, "--env", "NODE="+programs["node"], "--env", "PROGRAM="+programs[tool.name])
 		})
 	}
 }

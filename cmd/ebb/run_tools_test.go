@@ -97,6 +97,19 @@ func TestRunPackages(t *testing.T) {
 			"/v1/requests by Bearer ", "/v1/requests",
 		},
 		{
+			"httpx", "python3", "shop:orders:read", `/usr/bin/python3 -c 'import os, httpx; print(httpx.get("https://" + os.environ["HOST"] + "/v1/httpx", headers={"Authorization": "Bearer " + os.environ["CRED"]}).text)'`,
+			"/v1/httpx by Bearer ", "/v1/httpx",
+		},
+		{
+			"aiohttp", "python3", "shop:orders:read", `/usr/bin/python3 -c 'import os, asyncio, aiohttp
+async def main():
+    async with aiohttp.ClientSession(trust_env=True) as s:
+        async with s.get("https://" + os.environ["HOST"] + "/v1/aiohttp", headers={"Authorization": "Bearer " + os.environ["CRED"]}) as r:
+            print(await r.text())
+asyncio.run(main())'`,
+			"/v1/aiohttp by Bearer ", "/v1/aiohttp",
+		},
+		{
 			"pip", "pip3", "pypi:packages:read", `/usr/bin/python3 -m pip install -q --disable-pip-version-check --no-deps --target /tmp/site --index-url https://__token__:$CRED@$HOST/pypi/simple shopkit && PYTHONPATH=/tmp/site /usr/bin/python3 -m shopkit`,
 			"shopkit is here", "/pypi/shopkit-1.0-py3-none-any.whl",
 		},

@@ -17,17 +17,29 @@ func (b *Broker) delivery(w want, asked string) string {
 		return policy.DeliveryEgress
 	case asked != "":
 		return asked
-	case b.cfg.Egress && injects(w.provider, w.scopes):
+	case b.cfg.Egress && carries(w.provider, w.scopes):
 		return policy.DeliveryEgress
 	}
 	return policy.DeliveryToken
 }
 
-// injects reports whether egress can add a provider's credential for these scopes to
-// requests.
-func injects(p Provider, s scopes.Set) bool {
-	i, is := p.Driver.(provider.Injector)
-	return is && i.Injects(s)
+// carries reports whether egress can add a provider's credential for these scopes to
+// requests, or open sessions with it.
+func carries(p Provider, s scopes.Set) bool {
+	if i, is := p.Driver.(provider.Injector); is {
+		return i.Injects(s)
+	}
+	_, connects := endpoint(p, s)
+	return connects
+}
+
+// endpoint is where sessions with a provider's credential for these scopes lead.
+func endpoint(p Provider, s scopes.Set) (at provider.Endpoint, is bool) {
+	c, connects := p.Driver.(provider.Connector)
+	if !connects {
+		return provider.Endpoint{}, false
+	}
+	return c.Endpoint(s)
 }
 
 // couldStay reports whether w is to be handed out though egress could add it, or the
@@ -36,7 +48,7 @@ func injects(p Provider, s scopes.Set) bool {
 func (b *Broker) couldStay(p Provider, s scopes.Set, delivery string) bool {
 	return delivery == policy.DeliveryToken && b.cfg.Egress && slices.ContainsFunc(s.Scopes(), func(one scopes.Scope) bool {
 		alone, err := scopes.NewSet(one)
-		return err == nil && injects(p, alone)
+		return err == nil && carries(p, alone)
 	})
 }
 
@@ -50,8 +62,8 @@ func (b *Broker) deliverable(w want) error {
 		return E(Denied, "What this provider has is never handed out: it needs the egress proxy, which adds it to requests, and this broker runs none. Ask its operator.", nil)
 	case !b.cfg.Egress:
 		return E(Denied, "This credential is delivered only through the egress proxy, and this broker runs none. Ask its operator.", nil)
-	case !injects(w.provider, w.scopes):
-		return E(Denied, "This credential is delivered only through the egress proxy, which does not know the requests that these scopes are for. Ask for other scopes, or ask the operator.", nil)
+	case !carries(w.provider, w.scopes):
+		return E(Denied, "This credential is delivered only through the egress proxy, which does not know the requests or the database that these scopes are for. Ask for other scopes, or ask the operator.", nil)
 	}
 	return nil
 }
@@ -64,8 +76,21 @@ func (b *Broker) byEgress(l Lease) bool {
 }
 
 // deliver puts the placeholder in place of a credential that stays here.
-func (t *Token) deliver(l Lease) {
-	if l.Delivery == policy.DeliveryEgress {
-		t.Token, t.Type, t.Format = provider.Placeholder(l.ID), "N_A", provider.PlaceholderFormat
+func (t *Token) deliver(p Provider, l Lease) {
+	if l.Delivery != policy.DeliveryEgress {
+		return
 	}
+	t.Token, t.Type, t.Format = provider.Placeholder(l.ID), "N_A", provider.PlaceholderFormat
+	if at, is := endpoint(p, l.Scopes); is {
+		t.Endpoint = &at
+	}
+}
+
+// Endpoint is where sessions with a lease's credential lead; false: it opens none.
+func (b *Broker) Endpoint(l Lease) (at provider.Endpoint, is bool) {
+	p, known := b.cfg.Providers[l.Provider]
+	if !known {
+		return provider.Endpoint{}, false
+	}
+	return endpoint(p, l.Scopes)
 }

@@ -71,7 +71,7 @@ func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
 		Token: cred.Token, Type: cred.Type, Format: cred.Format, ExpiresIn: Seconds(lease.ExpiresAt.Unix() - lease.IssuedAt.Unix()), Scopes: lease.Scopes,
 		LeaseID: lease.ID, RequestID: d.requestID,
 	}
-	out.deliver(lease)
+	out.deliver(w.provider, lease)
 	if w.details {
 		out.Details = scopes.DetailsOf(lease.Scopes)
 	}

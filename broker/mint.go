@@ -78,7 +78,7 @@ func (b *Broker) mintUpstream(ctx context.Context, w want, d decided) (Token, Le
 		Token: cred.Token, Type: cred.Type, Format: cred.Format, ExpiresIn: Seconds(exp.Unix() - b.now().Unix()), Scopes: l.Scopes,
 		LeaseID: l.ID, RequestID: l.RequestID, Class: m.lease.Class,
 	}
-	out.deliver(l)
+	out.deliver(w.provider, l)
 	if w.details {
 		out.Details = scopes.DetailsOf(l.Scopes)
 	}

@@ -131,8 +131,9 @@ type Token struct {
 	Details   []scopes.Detail // only when asked with them
 	LeaseID   string
 	RequestID string
-	Class     provider.Class // how it can be taken back; "" for own tokens, which are refused at once
-	API       string         // scope of a token for the API: the roles; Scopes is then empty
+	Class     provider.Class     // how it can be taken back; "" for own tokens, which are refused at once
+	Endpoint  *provider.Endpoint // where a placeholder opens sessions; nil = it is for requests, or none
+	API       string             // scope of a token for the API: the roles; Scopes is then empty
 }
 
 // Revoker is who asks for the end of a token (RFC 7009): a principal, or the

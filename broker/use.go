@@ -25,12 +25,13 @@ func (c Caller) Root() string {
 	return c.TaskID
 }
 
-// Usable is a credential that egress may add to the request at hand, and to no other:
-// what is alive now may be dead in a moment.
+// Usable is a credential that egress may add to the request at hand, or open the session at
+// hand with, and no other: what is alive now may be dead in a moment.
 type Usable struct {
-	Target   provider.Target
-	Injector provider.Injector
-	Bare     bool // it adds nothing: there is no secret that could come back
+	Target    provider.Target
+	Injector  provider.Injector  // nil = it is for no request
+	Connector provider.Connector // nil = it opens no session
+	Bare      bool               // it adds nothing: there is no secret that could come back
 
 	task Task
 }
@@ -58,8 +59,9 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	if !known {
 		return Usable{}, noUse(errNotLive)
 	}
-	injector, is := p.Driver.(provider.Injector)
-	if !is || !b.byEgress(l) {
+	injector, injects := p.Driver.(provider.Injector)
+	connector, connects := p.Driver.(provider.Connector)
+	if !injects && !connects || !b.byEgress(l) {
 		return Usable{}, noUse(errInHand)
 	}
 	now := b.now()
@@ -89,7 +91,7 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	}
 	target := b.targetOf(l, handle)
 	target.DiesAt, target.Now = earliest(l.ExpiresAt, target.DiesAt), now
-	return Usable{Injector: injector, Bare: p.Driver.Traits().Bare, task: live.Task, Target: target}, nil
+	return Usable{Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare, task: live.Task, Target: target}, nil
 }
 
 // opened is the handle of a lease of which egress needs one. It is opened for each

@@ -10,13 +10,15 @@ import (
 	"ebb/broker/audit"
 )
 
-// Exchange is what the record says of one request through egress: nothing of its
-// query, its headers and its body.
+// Exchange is what the record says of one request or session through egress: nothing of
+// its query, its headers, its body, and what is said in it.
 type Exchange struct {
 	Tool      string `json:"tool,omitempty"`
 	Host      string `json:"host,omitempty"` // host:port
 	Method    string `json:"method,omitempty"`
-	Path      string `json:"path,omitempty"` // escaped, at most MaxExchangePath bytes
+	Path      string `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
+	Protocol  string `json:"protocol,omitempty"` // of a session; "" = it is a request of HTTP
+	Database  string `json:"database,omitempty"` // of a session
 	Reason    string `json:"reason,omitempty"`
 	Status    int    `json:"status,omitempty"` // of the upstream; 0 = it gave no answer
 	Sent      int64  `json:"sent_bytes,omitempty"`

@@ -47,6 +47,16 @@ func (d *Dialer) Dial(ctx context.Context, h exact.Host) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return d.dial(ctx, h, addrs)
+}
+
+// dialAt connects to h at one of the addresses that its name led to.
+func (d *Dialer) dialAt(ctx context.Context, h exact.Host, a netip.Addr) (net.Conn, error) {
+	return d.dial(ctx, h, []netip.Addr{a})
+}
+
+// dial connects to the first of the addresses that answers.
+func (d *Dialer) dial(ctx context.Context, h exact.Host, addrs []netip.Addr) (net.Conn, error) {
 	nd := net.Dialer{
 		Timeout: cmp.Or(d.Timeout, 10*time.Second), KeepAlive: 30 * time.Second, FallbackDelay: -1,
 		// What is dialled is looked at once more where nothing stands between the look and the call.

@@ -6,7 +6,7 @@
 // or a lease is cut, to its last connection.
 //
 // What is injected are the credentials of leases that are delivered so: all of static, and
-// of github, oauth and aws what was not asked for as a token.
+// of github, oauth, aws and postgres what was not asked for as a token.
 //
 //	boxes.go        Boxes: opens a box for a runner, and closes it with its task
 //	registered.go   what is done with one that is open: whose namespace it is, its end by hand
@@ -26,6 +26,8 @@
 //	send.go         the credential is added, the answer is read
 //	secrets.go      what was added to it
 //	redactors.go    what looks for that in answers, once for each lease
+//	session.go      a session of PostgreSQL: the box logs in here, and ebb at the database
+//	sessions.go     the keys by which a box cancels a query
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of
 //	free.go         how often a box has ebb do what costs the box nothing
@@ -37,7 +39,8 @@
 //	dial.go         Dialer: connects by name, once resolved, wholly checked; address.go what kind of place an address is
 //	reason.go       Denial: why something does not go out, in words of a fixed set
 //	redact/         finds secrets in what comes back
+//	pgwire/         PostgreSQL's protocol until a session is open
 //
 // Where a request goes is read by package exact; whether a credential is for it says
-// its provider (provider.Injector); whether it lives, the broker (Use).
+// its provider (provider.Injector, provider.Connector); whether it lives, the broker (Use).
 package egress

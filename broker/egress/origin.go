@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"ebb/broker/provider"
 )
 
 // boxPath is where a box asks what it is.
@@ -25,6 +27,8 @@ type credential struct {
 	Provider    string    `json:"provider"`
 	Scopes      []string  `json:"scopes"`
 	ExpiresAt   time.Time `json:"expires_at"`
+	// Endpoint is where it opens sessions, as their password; absent, it is for requests.
+	Endpoint *provider.Endpoint `json:"endpoint,omitempty"`
 }
 
 // tell answers what the box is and has.
@@ -41,6 +45,9 @@ func (b *box) tell(w http.ResponseWriter, r *http.Request) {
 	out := bootstrap{TaskID: b.who.TaskID, Tool: b.who.Tool, ExpiresAt: b.ca.notAfter.UTC(), CA: string(b.ca.PEM()), Credentials: []credential{}}
 	for _, l := range leases {
 		c := credential{Placeholder: Prefix + l.ID, Provider: l.Provider, ExpiresAt: l.ExpiresAt}
+		if at, is := b.p.cfg.Leases.Endpoint(l); is {
+			c.Endpoint = &at
+		}
 		for _, s := range l.Scopes.Scopes() {
 			c.Scopes = append(c.Scopes, s.String())
 		}

@@ -12,6 +12,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/egress/redact"
+	"ebb/broker/provider"
 )
 
 // Leases says whether a caller may use a credential now, and which there are;
@@ -20,6 +21,7 @@ type Leases interface {
 	Use(ctx context.Context, c broker.Caller, leaseID string) (broker.Usable, error)
 	Injectable(ctx context.Context, c broker.Caller) ([]broker.Lease, error)
 	Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error)
+	Endpoint(l broker.Lease) (at provider.Endpoint, is bool)
 }
 
 // Record keeps what goes out on the record; *broker.Broker does. Nothing goes out unless
@@ -169,14 +171,16 @@ func lineage(who broker.Caller) []string { return append([]string{who.TaskID}, w
 
 // box is one box while it is served.
 type box struct {
-	p       *Proxy
-	who     broker.Caller
-	ca      *CA
-	free    *free
-	bares   bares
-	slots   chan struct{}
-	busy    chan struct{} // requests under way
-	tunnels chan net.Conn // decrypted ones, on their way to the inner server
+	p     *Proxy
+	who   broker.Caller
+	ca    *CA
+	free  *free
+	bares bares
+	// of databases, that are open
+	sessions sessions
+	slots    chan struct{}
+	busy     chan struct{} // requests under way
+	tunnels  chan net.Conn // decrypted ones, on their way to the inner server
 
 	errorLog *log.Logger // of its servers
 

@@ -76,18 +76,13 @@ func (s *sending) authority() string {
 // else is done, and is in a copy of the request that nothing but the transport sees. If
 // its lease ends from here on, the context of the request does, too.
 func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !s.b.free.asks(s.leaseID) {
-		return nil, deny(TooOften, nil)
-	}
-	use, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID)
-	if err == nil || reasonOf(err) == NoCredential {
-		s.b.free.judged(s.leaseID, err == nil)
-	}
+	use, err := s.use()
 	if err != nil {
 		return nil, err
 	}
-	s.ends = use.Target.ExpiresAt
-	s.expiry = time.AfterFunc(s.life(), func() { s.cut(errExpiry) })
+	if use.Injector == nil {
+		return nil, deny(NotAllowed, errors.New("the credential opens sessions, and is for no request"))
+	}
 	// Not the context of r: by that, interim answers would go back unread.
 	out := r.Clone(s.ctx)
 	dropPlaceholder(out)
@@ -120,6 +115,23 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res, err := s.pool.RoundTrip(out)
 	return res, unquoted(err)
+}
+
+// use asks for the credential, which is cut from here on when its time is over.
+func (s *sending) use() (broker.Usable, error) {
+	if !s.b.free.asks(s.leaseID) {
+		return broker.Usable{}, deny(TooOften, nil)
+	}
+	use, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID)
+	if err == nil || reasonOf(err) == NoCredential {
+		s.b.free.judged(s.leaseID, err == nil)
+	}
+	if err != nil {
+		return broker.Usable{}, err
+	}
+	s.ends = use.Target.ExpiresAt
+	s.expiry = time.AfterFunc(s.life(), func() { s.cut(errExpiry) })
+	return use, nil
 }
 
 // dropPlaceholder removes it from the query, the one place that Clean leaves, however it

@@ -87,7 +87,7 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	// A handshake costs ebb more than the box. Those of which a request leaves are bounded as
 	// requests are.
-	if !b.free.empty.take(time.Now()) || !b.ca.known(h.Name) && !b.free.names.Allow() {
+	if !b.free.empty.take(time.Now()) || !b.ca.known(h.Name) && !b.sessions.known(h) && !b.free.names.Allow() {
 		b.refuse(w, r, deny(TooOften, nil))
 		return
 	}
@@ -109,6 +109,12 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := &tunnel{Conn: conn, host: h, early: append([]byte(nil), early...), b: b}
+	ctx, cancel := context.WithTimeout(r.Context(), helloTime)
+	defer cancel()
+	if b.startup(ctx, t) {
+		b.session(r, t)
+		return
+	}
 	tlsConn := tls.Server(t, &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -119,8 +125,6 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 			return b.ca.Leaf(h.Name)
 		},
 	})
-	ctx, cancel := context.WithTimeout(r.Context(), helloTime)
-	defer cancel()
 	if err := tlsConn.HandshakeContext(ctx); err != nil {
 		b.p.cfg.Logger.DebugContext(r.Context(), "a tunnel is no TLS for its host", "task_id", b.who.TaskID, "host", h.String(), "error", err)
 		_ = t.Close()
@@ -136,6 +140,20 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		_ = t.Close()
 	}
+}
+
+// startup reports whether what is in a tunnel begins as PostgreSQL does, with the first byte
+// of a length that is never long. TLS begins with the type of its record (RFC 8446 section 5.1).
+func (b *box) startup(ctx context.Context, t *tunnel) bool {
+	if len(t.early) == 0 {
+		first := make([]byte, 1)
+		end, _ := ctx.Deadline()
+		_ = t.SetReadDeadline(end)
+		n, _ := t.Conn.Read(first)
+		_ = t.SetReadDeadline(time.Time{})
+		t.early = first[:n]
+	}
+	return len(t.early) > 0 && t.early[0] == 0
 }
 
 // tunnel is a connection behind CONNECT; of a request to a base URL, the host alone.

@@ -15,6 +15,15 @@ type Host struct {
 // String is the Host as host:port, in the one spelling it has.
 func (h Host) String() string { return h.Name + ":" + strconv.Itoa(int(h.Port)) }
 
+// MarshalText implements encoding.TextMarshaler.
+func (h Host) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler: the port is not left out.
+func (h *Host) UnmarshalText(text []byte) (err error) {
+	*h, err = ParseHost(string(text), 0)
+	return err
+}
+
 // ParseHost reads "name:port", or "name" when assumed is not 0: the port of the scheme
 // (RFC 9110 sections 4.2 and 9.3.6). Letters may be of either case. Everything else has
 // one spelling: names of other scripts come as xn-- (RFC 5891), the dot that makes a

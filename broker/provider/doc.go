@@ -7,6 +7,7 @@
 //	errors.go    what Mint and Check may say: unsupported, refused, busy
 //	secretfile.go  files that hold secrets
 //	http.go      a client for APIs: no redirect, in time, no half answers; certificate authorities
+//	connect.go   Connector: sessions in a protocol of their own
 //	bounded.go   answers that libraries read have an end
 //	effect.go    Describer: what a scope lets its holder do, and can it be undone
 //	grants.go    scopes that the configuration names one by one

@@ -61,8 +61,8 @@ type Grant struct {
 	// (ssh: one line of authorized_keys); empty for all other drivers.
 	PublicKey string
 
-	// Injected: the credential stays in ebb, and egress adds it to requests. The Handle of
-	// what is minted then holds all that Inject needs.
+	// Injected: the credential stays in ebb, and egress adds it to requests or opens sessions
+	// with it. The Handle of what is minted then holds all that Inject or Connect needs.
 	Injected bool
 
 	// Save makes a handle durable before Mint returns. A driver whose credential

@@ -30,8 +30,8 @@ var exits = map[string][]string{
 		"web/client/outgoing.go",                 // the wire, seen from the client
 		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it
 		"cmd/ebb/console.go", "cmd/ebb/demo_console.go", // that link, printed for the person who asked for it
-		"cmd/ebb/token.go",                       // a token, printed for the tool that asked for it
-		"cmd/ebb/run_out.go",                     // a placeholder, into the environment of a box
+		"cmd/ebb/token.go",                        // a token, printed for the tool that asked for it
+		"cmd/ebb/run_out.go", "cmd/ebb/run_pg.go", // a placeholder, into the environment of a box
 		"cmd/ebb/credential.go",                  // a token, printed for the tool that asked for it
 		"cmd/ebb/credential_ssh.go",              // a certificate, which hosts see, to the agent that has its key
 		"cmd/ebb/internal/awskeys/",              // a key, for the client of AWS that asked for it

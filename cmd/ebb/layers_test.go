@@ -21,7 +21,7 @@ import (
 // that no other line names. Change a line only in a commit that says why.
 var layers = [][]string{
 	{"ebb/attest/fetch", "ebb/attest/options", "ebb/broker/brokertest/counterpart", "ebb/broker/agenttext/agenttexttest"},
-	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/broker/egress/redact", "ebb/broker/exact", "ebb/broker/people", "ebb/broker/redisstore/redistest", "ebb/scopes", "ebb/migrations"},
+	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/broker/egress/pgwire", "ebb/broker/egress/redact", "ebb/broker/exact", "ebb/broker/people", "ebb/broker/redisstore/redistest", "ebb/scopes", "ebb/migrations"},
 	{"ebb/attest/dpop", "ebb/attest"},
 	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},
 	{"ebb/broker/provider", "ebb/broker/provider/ssh/krl", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys", "ebb/broker/pace", "ebb/broker/receipt"},
@@ -47,7 +47,7 @@ var fences = map[string][]string{
 	"github.com/labstack/echo":        {"ebb/web", "ebb/web/api", "ebb/web/console", "ebb/web/signin", "ebb/web/signin/link", "ebb/web/signin/oidc", "ebb/web/verify"},
 	"github.com/redis/go-redis":       {"ebb/broker/redisstore", "ebb/broker/redisstore/redistest"},
 	"database/sql":                    {"ebb/broker/sqlstore", "ebb/migrations"},
-	"github.com/jackc/pgx":            {"ebb/broker/sqlstore", "ebb/broker/storetest", "ebb/broker/provider/postgres"},
+	"github.com/jackc/pgx":            {"ebb/broker/sqlstore", "ebb/broker/storetest", "ebb/broker/provider/postgres", "ebb/broker/egress/pgwire"},
 	"modernc.org/sqlite":              {"ebb/broker/sqlstore"},
 	"github.com/golang-jwt":           {"ebb/attest/jose"},
 	"github.com/fxamacker/cbor":       {"ebb/attest/nitro"},

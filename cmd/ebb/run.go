@@ -27,6 +27,7 @@ type runFlags struct {
 	cpus                    float64 // 0 = all
 	pids                    uint64
 	join                    string // the task; "" = one of its own
+	pg                      string
 }
 
 // runHeartbeat is how long a task of `ebb run` lives without a sign of life, if nobody says otherwise.
@@ -63,6 +64,7 @@ ends the task.`,
 	f.StringArrayVar(&flags.git, "git", nil, "host that git in the box may ask a credential for, `HOST=SCOPE`, repeatable")
 	f.StringVar(&flags.aws, "aws", "", "`SCOPE` of the credentials that AWS's clients in the box find by themselves")
 	f.StringArrayVar(&flags.hosts, "host", nil, "`HOST[:PORT]` that programs reach which ignore HTTPS_PROXY, repeatable")
+	f.StringVar(&flags.pg, "pg", "", "`SCOPE` of a database that psql in the box and its like find in their environment")
 	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")
 	f.StringVar(&flags.memory, "memory", "", "how much memory all of the box may have, like `4G`; default: three quarters of the machine's, where that can be bounded")
 	f.Float64Var(&flags.cpus, "cpus", 0, "how many processors all of the box may use, like 0.5; 0 = all")

@@ -32,8 +32,9 @@ type boxed struct {
 	tool   string
 	// Placeholders in variables, and hosts that git asks for.
 	credentials, git []given
-	aws              scopes.Set // for AWS's clients
-	direct           []box.Direct
+	aws              scopes.Set  // for AWS's clients
+	pg               scopes.Set  // of a database; empty = none
+	hosts            []string    // that are reached without a proxy, with their ports
 	dir              string      // of this run, for sockets and keys
 	out              *broker.Box // its way out; nil = none
 	limits           cgroup.Limits
@@ -80,8 +81,11 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	if in.aws, err = parseAWS(flags.aws); err != nil {
 		return nil, err
 	}
-	if in.direct, err = parseHosts(flags.hosts); err != nil {
+	if in.hosts, err = parseHosts(flags.hosts); err != nil {
 		return nil, err
+	}
+	if in.pg, err = scopes.ParseSet(flags.pg); err != nil && flags.pg != "" {
+		return nil, usage("--pg "+strconv.Quote(flags.pg)+" is no scope", "write it like --pg provider:database:action")
 	}
 	in.spec.User, err = ownerOf(flags.user, in.spec.Work)
 	return in, err
@@ -89,8 +93,8 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 
 // noneOf refuses flags that only a box could keep.
 func (c *cli) noneOf(flags *runFlags) error {
-	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" || flags.aws != "" || flags.memory != "" || flags.cpus != 0 || flags.pids != defaultPIDs {
-		return usage("--read, --env, --credential, --git, --aws, --host, --user, --memory, --cpus and --pids are for a box", "leave them out with --box none: CMD sees what you see")
+	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" || flags.aws != "" || flags.pg != "" || flags.memory != "" || flags.cpus != 0 || flags.pids != defaultPIDs {
+		return usage("--read, --env, --credential, --git, --aws, --host, --pg, --user, --memory, --cpus and --pids are for a box", "leave them out with --box none: CMD sees what you see")
 	}
 	return nil
 }
@@ -150,6 +154,9 @@ func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed,
 		return err
 	}
 	if err := c.giveAWS(serving, k.sandbox, in); err != nil {
+		return err
+	}
+	if err := c.givePG(ctx, k.sandbox, in); err != nil {
 		return err
 	}
 	go func() {

@@ -63,7 +63,9 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, taskID string, in 
 	}
 	in.mount("out", dir)
 	in.carry(box.ProxyPort, box.Tunnel)
-	in.spec.Direct = in.direct
+	if in.spec.Direct, err = box.Directs(in.hosts); err != nil {
+		return err
+	}
 	in.spec.Files = map[string][]byte{box.Bundle: []byte(b.CA)}
 	in.spec.Env = append(in.spec.Env, box.Bootstrap()...)
 	in.spec.Ready = func(id box.Identity) error {
@@ -77,7 +79,7 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, taskID string, in 
 }
 
 // parseHosts reads the hosts that are reached without a proxy.
-func parseHosts(lines []string) ([]box.Direct, error) {
+func parseHosts(lines []string) ([]string, error) {
 	var hosts []string
 	for _, line := range lines {
 		host, err := exact.ParseHost(line, 443)
@@ -86,11 +88,10 @@ func parseHosts(lines []string) ([]box.Direct, error) {
 		}
 		hosts = append(hosts, host.String())
 	}
-	all, err := box.Directs(hosts)
-	if err != nil {
+	if _, err := box.Directs(hosts); err != nil {
 		return nil, usage("--host: "+err.Error(), "name fewer, or have the programs use HTTPS_PROXY")
 	}
-	return all, nil
+	return hosts, nil
 }
 
 // outSocket is what ebb calls the socket of a box.
@@ -116,16 +117,22 @@ func (c *cli) openOut(socket string) (*os.File, error) {
 // credential that works by itself goes into no environment.
 func (c *cli) give(ctx context.Context, s ask.Sandbox, in *boxed) error {
 	for _, g := range in.credentials {
-		cred, err := s.Token(ctx, client.TokenRequest{Scope: g.scope, Tool: in.tool, Reason: "ebb run --credential " + g.name, Wait: true, Pending: func(client.Pending) { c.sayAsked(g.scope) }})
+		cred, err := c.placeholder(ctx, s, in, g.scope, "ebb run --credential "+g.name)
 		if err != nil {
 			return err
-		}
-		if cred.Format != provider.PlaceholderFormat {
-			return usage("what "+g.scope.String()+" is given is no placeholder", "let policy say @deliver(\"egress\") for it, or have CMD ask with `ebb token`")
 		}
 		in.spec.Env = append(in.spec.Env, g.name+"="+cred.Token.Reveal())
 	}
 	return nil
+}
+
+// placeholder asks for a credential that stays in ebb.
+func (c *cli) placeholder(ctx context.Context, s ask.Sandbox, in *boxed, scope scopes.Set, reason string) (client.Credential, error) {
+	cred, err := s.Token(ctx, client.TokenRequest{Scope: scope, Tool: in.tool, Reason: reason, Wait: true, Pending: func(client.Pending) { c.sayAsked(scope) }})
+	if err == nil && cred.Format != provider.PlaceholderFormat {
+		err = usage("what "+scope.String()+" is given is no placeholder", "let policy say @deliver(\"egress\") for it, or have CMD ask with `ebb token`")
+	}
+	return cred, err
 }
 
 func (c *cli) sayAsked(s scopes.Set) {

@@ -14,14 +14,15 @@ import (
 
 // issued is what `ebb token -o json` prints.
 type issued struct {
-	Token     string    `json:"access_token"`
-	Type      string    `json:"token_type"`
-	Format    string    `json:"issued_token_type,omitempty"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Scope     string    `json:"scope"`
-	LeaseID   string    `json:"lease_id"`
-	Class     string    `json:"revocability,omitempty"`
-	TaskID    string    `json:"task_id,omitempty"`
+	Token     string             `json:"access_token"`
+	Type      string             `json:"token_type"`
+	Format    string             `json:"issued_token_type,omitempty"`
+	ExpiresAt time.Time          `json:"expires_at"`
+	Scope     string             `json:"scope"`
+	LeaseID   string             `json:"lease_id"`
+	Class     string             `json:"revocability,omitempty"`
+	TaskID    string             `json:"task_id,omitempty"`
+	Endpoint  *provider.Endpoint `json:"endpoint,omitempty"`
 }
 
 var issuedColumns = []out.Column[issued]{
@@ -139,7 +140,7 @@ func (c *cli) printToken(cmd *cobra.Command, t *tokenFlags, cred client.Credenti
 	}
 	return out.One(c.stdout, c.format, issuedColumns, issued{
 		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: taskID,
-		Class: string(cred.Class),
+		Class: string(cred.Class), Endpoint: cred.Endpoint,
 	})
 }
 

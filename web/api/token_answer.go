@@ -49,6 +49,13 @@ func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
 		}
 		b = append(append(b, `,"authorization_details":`...), details...)
 	}
+	if t.Endpoint != nil {
+		at, err := json.Marshal(t.Endpoint)
+		if err != nil {
+			return err
+		}
+		b = append(append(b, `,"endpoint":`...), at...)
+	}
 	if t.Class != "" {
 		b = append(append(append(b, `,"revocability":"`...), t.Class...), '"')
 	}

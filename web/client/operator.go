@@ -83,14 +83,15 @@ func (o *Operator) access(ctx context.Context, failed provider.Secret) (access, 
 
 // tokenAnswer is RFC 6749 section 5.1 with RFC 9396 section 7.
 type tokenAnswer struct {
-	AccessToken string          `json:"access_token"`
-	TokenType   string          `json:"token_type"`
-	ExpiresIn   int64           `json:"expires_in"`
-	Scope       string          `json:"scope"`
-	Details     json.RawMessage `json:"authorization_details"`
-	LeaseID     string          `json:"lease_id"`
-	Format      string          `json:"issued_token_type"`
-	Class       provider.Class  `json:"revocability"`
+	AccessToken string             `json:"access_token"`
+	TokenType   string             `json:"token_type"`
+	ExpiresIn   int64              `json:"expires_in"`
+	Scope       string             `json:"scope"`
+	Details     json.RawMessage    `json:"authorization_details"`
+	LeaseID     string             `json:"lease_id"`
+	Format      string             `json:"issued_token_type"`
+	Class       provider.Class     `json:"revocability"`
+	Endpoint    *provider.Endpoint `json:"endpoint"`
 }
 
 func (a tokenAnswer) check() error {

@@ -57,6 +57,9 @@ type Credential struct {
 	Resource  string          // where it may be used; "" when ebb chose and did not say
 	LeaseID   string          // its name on the record
 	Class     provider.Class  // how a third party's credential can be taken back; "" for ebb's own tokens
+	// Endpoint is where a placeholder opens sessions, as their password; nil = it is none, or
+	// for requests.
+	Endpoint *provider.Endpoint
 }
 
 // Token asks for a credential. Without Wait a request that needs a person fails
@@ -150,7 +153,7 @@ func (s *Sandbox) ask(ctx context.Context, form url.Values, resource string) (Cr
 	c := Credential{
 		Token: provider.NewSecret(ans.AccessToken), Type: ans.TokenType, Format: ans.Format,
 		ExpiresAt: now.Add(seconds(ans.ExpiresIn)), Resource: resource, LeaseID: ans.LeaseID,
-		Class: ans.Class,
+		Class: ans.Class, Endpoint: ans.Endpoint,
 	}
 	var err error
 	if c.Scope, err = scopes.ParseSet(ans.Scope); err != nil {

@@ -144,7 +144,7 @@ func (c Config) pool() (*pgxpool.Config, error) {
 func private(c *pgx.ConnConfig) error {
 	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	for _, w := range ways {
-		if network, _ := pgconn.NetworkAddress(w.Host, w.Port); network == "unix" || w.Host == "localhost" || net.ParseIP(w.Host).IsLoopback() {
+		if local(w.Host, w.Port) {
 			continue
 		}
 		t := w.TLSConfig
@@ -153,6 +153,12 @@ func private(c *pgx.ConnConfig) error {
 		}
 	}
 	return nil
+}
+
+// local reports a server on this machine.
+func local(host string, port uint16) bool {
+	network, _ := pgconn.NetworkAddress(host, port)
+	return network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // address is host and port for the sandbox.

@@ -4,6 +4,7 @@
 //	config.go  Config: databases, and which group role an action stands for
 //	driver.go  Driver: Check, Mint, Traits
 //	effect.go  Describe: what a scope lets its holder do
+//	connect.go Connector: sessions that egress opens
 //	revoke.go  the end of a role: no login, no session, no object, no role
 //	disown.go  what a role leaves behind: tables for the owner, nothing that acts
 //	callers.go what of those tables calls others with their owner's rights

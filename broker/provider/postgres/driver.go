@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
@@ -28,14 +29,16 @@ type Driver struct {
 	cfg        Config
 	pool       *pgxpool.Pool
 	host, port string
+	at         exact.Host // where egress opens sessions; zero = nowhere
 	log        *slog.Logger
 }
 
 var (
-	_ provider.Driver  = (*Driver)(nil)
-	_ provider.Prober  = (*Driver)(nil)
-	_ provider.Lister  = (*Driver)(nil)
-	_ provider.Checker = (*Driver)(nil)
+	_ provider.Driver    = (*Driver)(nil)
+	_ provider.Connector = (*Driver)(nil)
+	_ provider.Prober    = (*Driver)(nil)
+	_ provider.Lister    = (*Driver)(nil)
+	_ provider.Checker   = (*Driver)(nil)
 )
 
 // New makes a driver. It does not connect: a database that is down now must not
@@ -61,6 +64,7 @@ func New(c Config, log *slog.Logger) (*Driver, error) {
 	if d.host, d.port, err = c.address(pc); err != nil {
 		return nil, err
 	}
+	d.at = c.reach(d.host, d.port, &pc.ConnConfig.Config)
 	if d.pool, err = pgxpool.NewWithConfig(context.Background(), pc); err != nil {
 		return nil, errors.New("url: the connection cannot be configured")
 	}
@@ -145,7 +149,11 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	if err != nil {
 		return provider.Credential{}, err
 	}
-	h, err := json.Marshal(handle{Role: name, OID: oid})
+	kept := handle{Role: name, OID: oid}
+	if g.Injected {
+		kept.Password = password
+	}
+	h, err := json.Marshal(kept)
 	if err != nil {
 		return provider.Credential{}, err
 	}

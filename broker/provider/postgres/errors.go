@@ -15,6 +15,8 @@ const (
 	noPrivilege      = "42501"
 	tooManyConns     = "53300"
 	dependentObjects = "2BP01" // the role owns or may use something
+	badAuthorization = "28000"
+	badPassword      = "28P01" // or no such role, or VALID UNTIL has passed
 )
 
 func code(err error) string {

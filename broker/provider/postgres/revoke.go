@@ -13,10 +13,12 @@ import (
 )
 
 // handle is what cannot be found by name once the role is gone: its sessions are
-// then known by the role's oid alone.
+// then known by the role's oid alone. Of a credential that stays in ebb it is the one
+// place where the password is.
 type handle struct {
-	Role string `json:"role"`
-	OID  uint32 `json:"oid"`
+	Role     string `json:"role"`
+	OID      uint32 `json:"oid"`
+	Password string `json:"password,omitempty"`
 }
 
 // of reads what is known of a target; an intent has no handle.
@@ -144,7 +146,7 @@ func (d *Driver) List(ctx context.Context, instance string, yield func(provider.
 	if err != nil {
 		return fmt.Errorf("postgres: listing roles: %w", err)
 	}
-	roles, err := pgx.CollectRows(rows, pgx.RowToStructByPos[handle])
+	roles, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h handle, err error) { return h, row.Scan(&h.Role, &h.OID) })
 	if err != nil {
 		return fmt.Errorf("postgres: listing roles: %w", err)
 	}

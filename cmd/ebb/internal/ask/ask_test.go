@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/cmd/ebb/internal/ask"
 	"ebb/scopes"
@@ -56,6 +57,7 @@ func TestAsk(t *testing.T) {
 	set := scopes.MustParseSet("a:b:read a:c:write")
 	want := client.Credential{
 		Token: provider.NewSecret("ebb-placeholder.lse_1"), Type: "Bearer", Format: "f", ExpiresAt: time.Unix(1790000000, 0).UTC(), Scope: set, Resource: "https://a", LeaseID: "lse_1", Class: provider.ClassInstant,
+		Endpoint: &provider.Endpoint{Protocol: provider.PostgreSQL, Host: exact.Host{Name: "db.example.com", Port: 5432}, Database: "orders"},
 	}
 	asked := make(chan client.TokenRequest, 1)
 	c, _ := serve(t, ask.Config{
@@ -136,7 +138,7 @@ func TestAskForTheEnd(t *testing.T) {
 }
 
 func tell(c client.Credential) string {
-	text, _ := json.Marshal([]any{c.Type, c.Format, c.ExpiresAt, c.Scope, c.Resource, c.LeaseID, c.Class})
+	text, _ := json.Marshal([]any{c.Type, c.Format, c.ExpiresAt, c.Scope, c.Resource, c.LeaseID, c.Class, c.Endpoint})
 	return string(text)
 }
 

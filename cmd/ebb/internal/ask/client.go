@@ -45,7 +45,7 @@ func (c *Client) Token(ctx context.Context, r client.TokenRequest) (client.Crede
 		return client.Credential{}, err
 	}
 	return client.Credential{
-		Token: provider.NewSecret(a.Token), Type: a.Type, Format: a.Format, ExpiresAt: a.ExpiresAt, Scope: a.Scope, Resource: a.Resource, LeaseID: a.LeaseID, Class: a.Class,
+		Token: provider.NewSecret(a.Token), Type: a.Type, Format: a.Format, ExpiresAt: a.ExpiresAt, Scope: a.Scope, Resource: a.Resource, LeaseID: a.LeaseID, Class: a.Class, Endpoint: a.Endpoint,
 	}, nil
 }
 

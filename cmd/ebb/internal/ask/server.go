@@ -134,7 +134,7 @@ func (c Config) token(ctx context.Context, q question, f *flow) (answer, error) 
 		return answer{}, err
 	}
 	return answer{
-		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope, Resource: cred.Resource, LeaseID: cred.LeaseID, Class: cred.Class,
+		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope, Resource: cred.Resource, LeaseID: cred.LeaseID, Class: cred.Class, Endpoint: cred.Endpoint,
 	}, nil
 }
 

@@ -80,14 +80,15 @@ type Completed struct {
 
 // answer is client.Credential on the wire.
 type answer struct {
-	Token     string         `json:"access_token"`
-	Type      string         `json:"token_type"`
-	Format    string         `json:"issued_token_type,omitempty"`
-	ExpiresAt time.Time      `json:"expires_at"`
-	Scope     scopes.Set     `json:"scope"`
-	Resource  string         `json:"resource,omitempty"`
-	LeaseID   string         `json:"lease_id"`
-	Class     provider.Class `json:"revocability,omitempty"`
+	Token     string             `json:"access_token"`
+	Type      string             `json:"token_type"`
+	Format    string             `json:"issued_token_type,omitempty"`
+	ExpiresAt time.Time          `json:"expires_at"`
+	Scope     scopes.Set         `json:"scope"`
+	Resource  string             `json:"resource,omitempty"`
+	LeaseID   string             `json:"lease_id"`
+	Class     provider.Class     `json:"revocability,omitempty"`
+	Endpoint  *provider.Endpoint `json:"endpoint,omitempty"`
 }
 
 // proofQuestion asks for the proof of one request (RFC 9449).

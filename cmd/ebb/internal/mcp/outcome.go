@@ -20,17 +20,18 @@ const (
 
 // outcome is what came of a question. It has no member for a secret.
 type outcome struct {
-	State       string     `json:"state"`
-	Scope       string     `json:"scope"`
-	DoNext      string     `json:"do_next"`
-	RequestID   string     `json:"request_id,omitempty"`
-	RequestURL  string     `json:"request_url,omitempty"`
-	ExpiresIn   int64      `json:"expires_in_seconds,omitempty"`
-	LeaseID     string     `json:"lease_id,omitempty"`
-	Placeholder string     `json:"placeholder,omitempty"`
-	Resource    string     `json:"resource,omitempty"`
-	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
-	Command     []string   `json:"command,omitempty"`
+	State       string             `json:"state"`
+	Scope       string             `json:"scope"`
+	DoNext      string             `json:"do_next"`
+	RequestID   string             `json:"request_id,omitempty"`
+	RequestURL  string             `json:"request_url,omitempty"`
+	ExpiresIn   int64              `json:"expires_in_seconds,omitempty"`
+	LeaseID     string             `json:"lease_id,omitempty"`
+	Placeholder string             `json:"placeholder,omitempty"`
+	Resource    string             `json:"resource,omitempty"`
+	ExpiresAt   *time.Time         `json:"expires_at,omitempty"`
+	Command     []string           `json:"command,omitempty"`
+	Endpoint    *provider.Endpoint `json:"endpoint,omitempty"`
 }
 
 // awsFormat is that of a session of AWS (issued_token_type).
@@ -45,6 +46,11 @@ func outcomeOf(c client.Credential, q question, delivery string) outcome {
 		o.State, o.LeaseID, o.Placeholder, o.ExpiresAt = issued, c.LeaseID, name, &at
 		if delivery == policy.DeliveryToken {
 			o.DoNext = "This one is never handed out: only ebb's egress proxy adds it to requests, from a box of its runner. Where this runs in one, put the placeholder where the credential belongs."
+			return o
+		}
+		if c.Endpoint != nil {
+			o.Endpoint = &provider.Endpoint{Protocol: out.Line(c.Endpoint.Protocol), Host: c.Endpoint.Host, Database: out.Line(c.Endpoint.Database)}
+			o.DoNext = "Connect to the database of endpoint with the placeholder as the password, such as PGPASSWORD, through the proxy of this box or under a name that leads to it. It works nowhere else."
 			return o
 		}
 		o.DoNext = "Put the placeholder where the credential belongs, such as the header Authorization: Bearer, and send the request through the proxy of this box. It works nowhere else."

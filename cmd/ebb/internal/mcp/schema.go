@@ -35,6 +35,8 @@ var (
 		"lease_id":{"type":"string"},
 		"placeholder":{"type":"string","description":"Stands for the credential; only ebb's egress proxy can replace it, and only for this box."},
 		"resource":{"type":"string"},
+		"endpoint":{"type":"object","additionalProperties":false,"required":["protocol","host","database"],"description":"Where the placeholder is the password of sessions.","properties":{
+			"protocol":{"type":"string"},"host":{"type":"string","description":"With its port."},"database":{"type":"string"}}},
 		"expires_at":{"type":"string","format":"date-time"},
 		"command":{"type":"array","items":{"type":"string"},"description":"By which a tool of this sandbox gets the credential without showing it here."}}}`)
 	givenOutput = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["lease_id","scope","state","issued_at","expires_at"],"properties":{` + givenProperties + `}}`)

@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"ebb/broker/exact"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// maxLogin bounds a message of the server before the session is open.
+const maxLogin = 1 << 20
+
+// reach is where egress finds the server: where sandboxes do, by the same name and mode. The
+// zero value is nowhere: there is no name, or others could be on the way.
+func (c Config) reach(host, port string, own *pgconn.Config) exact.Host {
+	at, err := exact.ParseHost(net.JoinHostPort(host, port), 0)
+	if err != nil || c.SSLMode != "verify-full" && (c.SSLMode != "disable" || !local(own.Host, own.Port)) {
+		return exact.Host{}
+	}
+	return at
+}
+
+// Endpoint implements provider.Connector.
+func (d *Driver) Endpoint(s scopes.Set) (at provider.Endpoint, is bool) {
+	database, _, err := d.groups(s)
+	if err != nil || d.at.Port == 0 {
+		return provider.Endpoint{}, false
+	}
+	return provider.Endpoint{Protocol: provider.PostgreSQL, Host: d.at, Database: database}, true
+}
+
+// Connect implements provider.Connector. The password is shown to nobody: the server and ebb
+// prove to each other that they know it (SCRAM, RFC 5802), and any other method is refused.
+func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Opening) (provider.Session, error) {
+	at, is := d.Endpoint(t.Scopes)
+	if !is {
+		return provider.Session{}, provider.Elsewhere("sessions of this provider are not opened by egress")
+	}
+	h, err := of(t)
+	if err != nil {
+		return provider.Session{}, err
+	}
+	if h.Password == "" {
+		return provider.Session{}, provider.Elsewhere("the lease holds no password")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	conn, err := pgconn.ConnectConfig(ctx, d.session(at, h, o))
+	if err != nil {
+		return provider.Session{}, refusal(fmt.Errorf("postgres: opening a session: %w", err))
+	}
+	hijacked, err := conn.Hijack()
+	if err != nil {
+		return provider.Session{}, errors.Join(err, conn.Close(ctx))
+	}
+	return provider.Session{
+		Conn: hijacked.Conn, Parameters: maps.Clone(hijacked.ParameterStatuses), ProcessID: hijacked.PID,
+		Cancel: func(ctx context.Context) error {
+			again := *hijacked
+			c, err := pgconn.Construct(&again)
+			if err != nil {
+				return err
+			}
+			return c.CancelRequest(ctx)
+		},
+	}, nil
+}
+
+// session is how one is opened: nothing of the broker's own connections is in it but the CA
+// that the operator trusts for this server.
+func (d *Driver) session(at provider.Endpoint, h handle, o provider.Opening) *pgconn.Config {
+	c := d.pool.Config().ConnConfig.Config.Copy()
+	roots := o.Roots
+	if c.TLSConfig != nil && c.TLSConfig.RootCAs != nil {
+		roots = c.TLSConfig.RootCAs
+	}
+	c.Host, c.Port, c.Database, c.User, c.Password = at.Host.Name, at.Host.Port, at.Database, h.Role, h.Password
+	c.Fallbacks, c.ValidateConnect, c.AfterConnect, c.AfterNetConnect = nil, nil, nil, nil
+	c.RequireAuth, c.MinProtocolVersion, c.MaxProtocolVersion, c.MaxProtocolMessageBodyLen = "scram-sha-256", "3.0", "3.0", maxLogin
+	c.SSLNegotiation, c.SSLCertMode, c.ConnectTimeout = "postgres", "", callTime
+	c.RuntimeParams = maps.Clone(o.Parameters)
+	c.TLSConfig = d.tls(at.Host, roots)
+	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	c.DialFunc = func(ctx context.Context, _, address string) (net.Conn, error) {
+		to, _ := netip.ParseAddrPort(address) // of a server that a query is cancelled at; else by name
+		conn, err := o.Dial(ctx, to)
+		if err == nil && c.TLSConfig == nil && !loopback(conn) {
+			return nil, errors.Join(errors.New("sslmode disable, and the server is not on this machine"), conn.Close())
+		}
+		return conn, err
+	}
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		return pgproto3.NewFrontend(&byMessage{r: r}, w)
+	}
+	return c
+}
+
+// tls is how the server proves that it is the one that is meant; nil = it need not.
+func (d *Driver) tls(at exact.Host, roots *x509.CertPool) *tls.Config {
+	if d.cfg.SSLMode == "disable" {
+		return nil
+	}
+	return &tls.Config{RootCAs: roots, ServerName: at.Name, MinVersion: tls.VersionTLS12}
+}
+
+func loopback(c net.Conn) bool {
+	at, is := c.RemoteAddr().(*net.TCPAddr)
+	return is && at.IP.IsLoopback()
+}
+
+// refusal is what an error of a login means.
+func refusal(err error) error {
+	switch code(err) {
+	case tooManyConns:
+		return &provider.BusyError{After: time.Second, Cause: err}
+	case badPassword, badAuthorization:
+		return provider.Refused("The database does not know the credential any more. Ask for another.", err)
+	}
+	return err
+}
+
+// byMessage reads no further than to the end of a message. What the server says after the one
+// that opens the session is for who takes the connection over.
+type byMessage struct {
+	r    io.Reader
+	head [5]byte // type and length
+	had  int     // bytes of head
+	left int     // bytes of the message after it
+}
+
+// Read implements io.Reader.
+func (m *byMessage) Read(p []byte) (int, error) {
+	if m.left > 0 {
+		n, err := m.r.Read(p[:min(len(p), m.left)])
+		m.left -= n
+		return n, err
+	}
+	n, err := m.r.Read(p[:min(len(p), len(m.head)-m.had)])
+	m.had += copy(m.head[m.had:], p[:n])
+	if m.had == len(m.head) {
+		m.had, m.left = 0, max(int(binary.BigEndian.Uint32(m.head[1:]))-4, 0)
+	}
+	return n, err
+}

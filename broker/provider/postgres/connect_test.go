@@ -1,0 +1,108 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"ebb/broker/provider"
+	"ebb/broker/provider/postgres"
+	"ebb/scopes"
+)
+
+// TestEndpoint: egress opens sessions where the server has a name and nobody can be on the way.
+func TestEndpoint(t *testing.T) {
+	const remote, here = "postgres://ebb@db.internal:5432/postgres?sslmode=verify-full", "postgres://ebb@127.0.0.1:5432/postgres?sslmode=disable"
+	for _, tt := range []struct{ url, address, mode, want string }{
+		{remote, "", "", "db.internal:5432"},
+		{remote, "db.example.com:6432", "", "db.example.com:6432"},
+		{remote, "DB.example.com:6432", "verify-full", "db.example.com:6432"},
+		{remote, "db.example.com:6432", "verify-ca", ""},
+		{remote, "db.example.com:6432", "require", ""},
+		{remote, "db.example.com:6432", "disable", ""},
+		{remote, "192.0.2.1:5432", "", ""},
+		{remote, "db:5432", "", ""},
+		{here, "", "disable", ""},
+		{here, "db.example.com:5432", "disable", "db.example.com:5432"},
+		{here, "db.example.com:5432", "", "db.example.com:5432"},
+		{"postgres://ebb@x/postgres?sslmode=disable&host=/run/postgresql", "db.example.com:5432", "disable", "db.example.com:5432"},
+	} {
+		d, err := postgres.New(postgres.Config{URL: tt.url, Address: tt.address, SSLMode: tt.mode, Databases: map[string]map[string]string{"orders": {"read": "orders_ro"}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, is := d.Endpoint(scopes.MustParseSet("db:orders:read"))
+		if is != (tt.want != "") || is && (at.Host.String() != tt.want || at.Database != "orders" || at.Protocol != provider.PostgreSQL) {
+			t.Errorf("%+v: %v, %v", tt, at, is)
+		}
+		if _, is := d.Endpoint(scopes.MustParseSet("db:orders:drop")); is {
+			t.Errorf("%+v: a scope that is not configured leads somewhere", tt)
+		}
+	}
+}
+
+// TestConnect: what stays in ebb is kept in the handle, opens sessions with what the sandbox
+// chose of their settings, and is a role like any other: it is revoked, and found by its name.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	u, err := url.Parse(b.cfg.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Address = "db.example.com:" + u.Port()
+	d := b.driver(t)
+	opening := provider.Opening{
+		Dial: func(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
+			if at.IsValid() && at.String() != u.Host {
+				return nil, fmt.Errorf("%s is dialled", at)
+			}
+			return (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		},
+		Parameters: map[string]string{"application_name": "box"},
+	}
+	handed, hc, _ := b.mint(t, d, "read")
+	if strings.Contains(hc.Handle.Reveal(), "password") {
+		t.Error("what is handed out is kept")
+	}
+	if _, err := d.Connect(t.Context(), targetOf(handed, hc.Handle), opening); !errors.Is(err, provider.ErrElsewhere) {
+		t.Errorf("with what was handed out: %v", err)
+	}
+	g := b.grant("read")
+	g.Injected = true
+	c, err := d.Mint(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Connect(t.Context(), targetOf(g, c.Handle), opening)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Conn.Close() }()
+	if s.Parameters["application_name"] != "box" || s.Parameters["server_version"] == "" || s.Parameters["is_superuser"] != "off" || s.ProcessID == 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := s.Cancel(t.Context()); err != nil {
+		t.Errorf("Cancel = %v", err)
+	}
+	if err := d.Revoke(t.Context(), targetOf(g, c.Handle)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Connect(t.Context(), targetOf(g, c.Handle), opening); !errors.Is(err, provider.ErrRefused) {
+		t.Errorf("with a role that is gone: %v", err)
+	}
+	away := opening
+	away.Dial = func(context.Context, netip.AddrPort) (net.Conn, error) {
+		here, there := net.Pipe() // its other end is on no loopback
+		_ = there.Close()
+		return here, nil
+	}
+	if _, err := d.Connect(t.Context(), targetOf(g, c.Handle), away); err == nil || !strings.Contains(err.Error(), "not on this machine") {
+		t.Errorf("in the clear to another machine: %v", err)
+	}
+}

@@ -14,19 +14,23 @@ func TestPartOfALongAnswer(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{})
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "13")
+		length := 13
+		if r.URL.Path == "/v1/long" {
+			length = 1 << 20
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(length))
 		_, _ = io.WriteString(w, "first\n")
 		_ = http.NewResponseController(w).Flush()
 		select {
 		case <-read:
 		case <-r.Context().Done():
 		}
-		_, _ = io.WriteString(w, "second\n")
+		_, _ = io.WriteString(w, "second\n"+strings.Repeat("x", length-13))
 	})
 	x := b.box(t)
 	p := x.placeholder(t, "stripe:charges:read")
-	for _, h2 := range []bool{false, true} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+"/v1/x", nil)
+	for path, h2 := range map[string]bool{"/v1/short": false, "/v1/long": false, "/v1/short#": true, "/v1/long#": true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +44,39 @@ func TestPartOfALongAnswer(t *testing.T) {
 		read <- struct{}{}
 		second, err2 := body.ReadString('\n')
 		if first != "first\n" || second != "second\n" || err1 != nil || err2 != nil {
-			t.Errorf("h2 %t: %q %v, %q %v", h2, first, err1, second, err2)
+			t.Errorf("%s: %q %v, %q %v", path, first, err1, second, err2)
+		}
+		rest, err := io.Copy(io.Discard, body)
+		if want := map[string]int64{"/v1/long": 1<<20 - 13}[strings.TrimSuffix(path, "#")]; rest != want || err != nil {
+			t.Errorf("%s: %d bytes more, want %d: %v", path, rest, want, err)
+		}
+		_ = res.Body.Close()
+	}
+}
+
+// A long answer whose upstream breaks off does not end as if all had come.
+func TestLongAnswerThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(1<<20))
+		_, _ = io.WriteString(w, strings.Repeat("x", 100<<10))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	for _, h2 := range []bool{false, true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+"/v1/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+p)
+		res, err := x.client(t, h2).Do(r)
+		if err != nil {
+			continue // cut before anything of it was sent on
+		}
+		if n, err := io.Copy(io.Discard, res.Body); err == nil {
+			t.Errorf("h2 %t: it ended well after %d bytes", h2, n)
 		}
 		_ = res.Body.Close()
 	}

@@ -45,6 +45,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	defer out.over()
 	// A cut waits for nobody: not for a box that is in the middle of its body.
 	defer unblock(ctx, w, r)()
+	g := &gathered{ResponseWriter: w, long: func() bool { return out.long }}
 	(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.Host = "https", out.authority(), out.authority()
@@ -62,7 +63,8 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 			b.answer(w, r, err)
 		},
 		ErrorLog: b.errorLog,
-	}).ServeHTTP(w, r.WithContext(ctx))
+	}).ServeHTTP(g, r.WithContext(ctx))
+	g.end()
 }
 
 // read looks at all of a request but its body, takes out of it what does not leave, and

@@ -32,6 +32,7 @@ type sending struct {
 	sent     atomic.Int64
 	received atomic.Int64
 	answered atomic.Bool // the upstream has begun to
+	long     bool        // the answer says that it is
 	pool     *pool       // of the upstream
 
 	ends     time.Time     // when the lease has had its time
@@ -146,7 +147,7 @@ func dropPlaceholder(r *http.Request) {
 // answer is what comes back, before anything of it goes to the box.
 func (s *sending) answer(r *http.Response) error {
 	s.answered.Store(true)
-	s.x.Status = r.StatusCode
+	s.x.Status, s.long = r.StatusCode, r.ContentLength >= longAnswer
 	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
 		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))
 	}

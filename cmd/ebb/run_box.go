@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"ebb/attest/dpop"
@@ -222,17 +221,11 @@ func (c *cli) private(dir string) ([]string, error) {
 		return nil, err // what is ebb's own is not known
 	}
 	all := append(cfg.Places(), dir, c.keyPath(operatorKey))
-	// Other runs of this user lend what they hold (--join), to runs and to no box.
-	others, err := filepath.Glob(filepath.Join(filepath.Dir(dir), runDirs+"*"))
+	others, err := c.otherRuns(filepath.Dir(dir))
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range others {
-		// What somebody else calls so says nothing of this user's places.
-		if info, err := os.Lstat(path); err == nil && info.IsDir() && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
-			all = append(all, path)
-		}
-	}
+	all = append(all, others...)
 	for _, path := range []string{c.configFile, c.keyFile, c.caFile} {
 		if path == "" {
 			continue

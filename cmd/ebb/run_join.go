@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,6 +79,31 @@ func (c *cli) borrow(taskID string) (keeper, error) {
 	return keeper{taskID: taskID, sandbox: a, prove: func(method, url, token string) (string, error) {
 		return a.Prove(context.Background(), method, url, provider.NewSecret(token))
 	}}, nil
+}
+
+// otherRuns are the directories of this user's runs: those that lend, and those beside this one.
+// What one holds is for runs, and for no box of another.
+func (c *cli) otherRuns(beside string) ([]string, error) {
+	links, err1 := filepath.Glob(filepath.Join(c.dataDir(), lentDir, "*"))
+	dirs, err2 := filepath.Glob(filepath.Join(beside, runDirs+"*"))
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, link := range links {
+		if socket, err := os.Readlink(link); err == nil {
+			if dir := filepath.Dir(filepath.Dir(socket)); strings.HasPrefix(filepath.Base(dir), runDirs) {
+				all = append(all, dir)
+			}
+		}
+	}
+	for _, dir := range dirs {
+		// What somebody else calls so says nothing of this user's places.
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+			all = append(all, dir)
+		}
+	}
+	return all, nil
 }
 
 // joinable refuses what is said of a task that is somebody else's to open.

@@ -150,7 +150,7 @@ func (c *conn) answer(ctx context.Context, kind byte, body []byte) (answer byte,
 // list is what there is for the host that the connection is for, asked for where it has to be.
 func (c *conn) list(ctx context.Context) (out []listed) {
 	for _, i := range c.a.ids {
-		if false {
+		if c.bound != nil && !c.a.permits(i.Hosts, c.bound.host) {
 			continue
 		}
 		if i.take(ctx) != nil {

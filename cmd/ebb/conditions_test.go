@@ -1,0 +1,52 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"testing"
+)
+
+// A condition that has been taken out to see its test fail, and was not put back, compiles and is
+// clean for vet: `if false`, `x && false`, `true || x`.
+func TestHouseConditions(t *testing.T) {
+	t.Parallel()
+	for _, p := range house(t) {
+		for _, name := range p.GoFiles {
+			set := token.NewFileSet()
+			parsed, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if at := constant(n); at != nil {
+					t.Errorf("%s: a condition is always the same", set.Position(at.Pos()))
+				}
+				return true
+			})
+		}
+	}
+}
+
+// constant is the literal that a node decides by, if it does.
+func constant(n ast.Node) ast.Expr {
+	var decides []ast.Expr
+	switch e := n.(type) {
+	case *ast.IfStmt:
+		decides = []ast.Expr{e.Cond}
+	case *ast.BinaryExpr:
+		if e.Op == token.LAND || e.Op == token.LOR {
+			decides = []ast.Expr{e.X, e.Y}
+		}
+	case *ast.UnaryExpr:
+		decides = []ast.Expr{e.X}
+	}
+	for _, x := range decides {
+		if id, is := x.(*ast.Ident); is && (id.Name == "true" || id.Name == "false") {
+			return id
+		}
+	}
+	return nil
+}

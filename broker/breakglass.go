@@ -73,9 +73,9 @@ type BreakGlass struct {
 }
 
 // Open reports whether something may be approved under it now. A clock that shows a time
-// before it began is wrong.
+// before it began, by more than that of another replica may be ahead, is wrong.
 func (g BreakGlass) Open(now time.Time) bool {
-	return g.EndedAt.IsZero() && !now.Before(g.BegunAt) && now.Before(g.EndsAt)
+	return g.EndedAt.IsZero() && !now.Before(g.BegunAt.Add(-ClockSkew)) && now.Before(g.EndsAt)
 }
 
 // Over is when it ended, or will.
@@ -142,7 +142,7 @@ func (b *Broker) BeginBreakGlass(ctx context.Context, who Principal, token strin
 	now := b.now()
 	switch {
 	case b.clockBack():
-		return BreakGlass{}, unavailable(errors.New("the clock was set back"))
+		return BreakGlass{}, E(Unavailable, "The clock of this ebb is behind its record, so nobody could tell how long a break-glass is open. Its operator sets the clock right.", errors.New("the clock was set back"))
 	case proof.Session == "" || !now.Before(proof.SessionEnds):
 		return BreakGlass{}, noSession(nil)
 	}

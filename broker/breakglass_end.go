@@ -78,7 +78,7 @@ func (b *Broker) overBy(g BreakGlass) string {
 	switch {
 	case !b.now().Before(g.EndsAt):
 		return "time"
-	case b.clockBack() || b.now().Before(g.BegunAt.Add(-clockSkew)):
+	case b.clockBack() || b.now().Before(g.BegunAt.Add(-ClockSkew)):
 		return "clock"
 	case !b.stillNamed(g):
 		return "role"

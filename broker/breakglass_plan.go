@@ -131,7 +131,7 @@ func (b *Broker) ReadBreakGlassPlan(who Principal, token string) (plan BreakGlas
 		err = json.Unmarshal(raw, &plan)
 	}
 	c, ago := b.cfg.BreakGlass, b.now().Sub(plan.AskedAt)
-	if err != nil || plan.Person != who.ID || !validID(breakGlassPrefix, plan.ID) || ago < 0 || ago > planFor || plan.TTL.Duration() > c.TTL || plan.Most > c.Decisions {
+	if err != nil || plan.Person != who.ID || !validID(breakGlassPrefix, plan.ID) || ago < -ClockSkew || ago > planFor || plan.TTL.Duration() > c.TTL || plan.Most > c.Decisions {
 		return BreakGlassPlan{}, again
 	}
 	return plan, plan.check()
@@ -146,10 +146,11 @@ func (b *Broker) planMAC(text string) string {
 }
 
 // provedAnew judges a sign-in: it was made for just this plan. The session that it made is of
-// ebb's clock; the time that the identity provider names is of its own.
+// ebb's clock, also that of another replica, which is behind by less than a sign-in takes; the
+// time that the identity provider names is of its own.
 func (b *Broker) provedAnew(plan BreakGlassPlan, p BreakGlassProof) error {
 	switch {
-	case !p.SessionBegan.After(plan.AskedAt), p.AuthAt.Before(plan.AskedAt.Add(-clockSkew)), p.AuthAt.After(b.now().Add(clockSkew)):
+	case !p.SessionBegan.After(plan.AskedAt), p.AuthAt.Before(plan.AskedAt.Add(-ClockSkew)), p.AuthAt.After(b.now().Add(ClockSkew)):
 		return E(Forbidden, "You proved who you are before you said what for. Do it again by the link above the form.", nil)
 	case p.For != plan.ID:
 		return E(Forbidden, "You proved who you are for something else. Do it again by the link above the form.", nil)

@@ -72,8 +72,45 @@ func TestBreakGlassProof(t *testing.T) {
 		t.Errorf("a plan of long ago: %v", err)
 	}
 	x.Clock.Add(-20 * time.Minute)
-	if _, err := x.Broker.BeginBreakGlass(ctx, gil, late, anew(t, x, "gil", late)); err == nil {
-		t.Error("a plan of the future")
+	if _, err := x.Broker.BeginBreakGlass(ctx, gil, late, anew(t, x, "gil", late)); kind(err) != broker.Conflict {
+		t.Errorf("a plan of the future: %v", err)
+	}
+	back := plan(t, x, "gil")
+	if _, err := x.Broker.BeginBreakGlass(ctx, gil, back, anew(t, x, "gil", back)); kind(err) != broker.Unavailable || !strings.Contains(broker.AsError(err).Public, "clock") {
+		t.Errorf("while the clock is back: %v", err)
+	}
+}
+
+// TestBreakGlassReplicaBehind: a replica whose clock is behind that of another by less than
+// replicas may be apart takes what that one has just made; by more it does not.
+func TestBreakGlassReplicaBehind(t *testing.T) {
+	t.Parallel()
+	for behind, ok := range map[time.Duration]bool{50 * time.Second: true, 5 * time.Minute: false} {
+		x := glassHouse(t)
+		gil := x.Principals["gil"]
+		token := plan(t, x, "gil")
+		proof := anew(t, x, "gil", token)
+		other := restarted(t, x, func(c *broker.Config) {
+			c.Now = func() time.Time { return x.Clock.Now().Add(-behind) }
+		})
+		_, err := other.ReadBreakGlassPlan(gil, token)
+		if (err == nil) != ok {
+			t.Errorf("%s behind, a plan: %v", behind, err)
+		}
+		g, err := x.Broker.BeginBreakGlass(t.Context(), gil, token, proof)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, open, err := other.OpenBreakGlass(t.Context(), gil); open != ok || err != nil {
+			t.Errorf("%s behind, a period: open %v, %v", behind, open, err)
+		}
+		if !ok {
+			continue
+		}
+		r := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/1:write")
+		if _, err := other.Decide(t.Context(), gil, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID}); err != nil {
+			t.Errorf("%s behind, a yes: %v", behind, err)
+		}
 	}
 }
 

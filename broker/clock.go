@@ -22,8 +22,8 @@ func (b *Broker) setBack() bool {
 	return b.now().UnixMilli() < b.latest.Load()-time.Second.Milliseconds()
 }
 
-// clockSkew is how far apart the clocks of replicas, and of an identity provider, may be.
-const clockSkew = time.Minute
+// ClockSkew is how far apart the clocks of replicas, and of an identity provider, may be.
+const ClockSkew = time.Minute
 
 // readClock notes what the clock showed when the last entry of the record was made.
 func (b *Broker) readClock(ctx context.Context) error {
@@ -34,13 +34,16 @@ func (b *Broker) readClock(ctx context.Context) error {
 	for _, h := range heads {
 		b.recorded = max(b.recorded, h.At.UnixMilli())
 	}
+	if b.clockBack() {
+		b.cfg.Logger.WarnContext(ctx, "the clock is behind the record: nobody breaks the glass until it is not", "recorded", time.UnixMilli(b.recorded).UTC())
+	}
 	return nil
 }
 
 // clockBack reports whether the clock shows an earlier time than it did, here or, before this
 // process began, on the record.
 func (b *Broker) clockBack() bool {
-	return b.setBack() || b.now().Add(clockSkew).UnixMilli() < b.recorded
+	return b.setBack() || b.now().Add(ClockSkew).UnixMilli() < b.recorded
 }
 
 // remember is until when an end that happens now must be remembered: no token

@@ -179,8 +179,8 @@ func scanBreakGlass(row scan) (g broker.BreakGlass, err error) {
 // useBreakGlass counts one approval of a voter under a period that is open: the row keeps
 // out an end that comes at the same moment.
 func useBreakGlass(ctx context.Context, s *session, v broker.Vote) error {
-	at := millis(v.At)
-	n, err := s.exec(ctx, "UPDATE break_glass SET used = used + 1 WHERE id = ? AND person = ? AND ended_at = 0 AND reviewed_at = 0 AND begun_at <= ? AND ends_at > ? AND used < most", v.BreakGlass, v.By, at, at)
+	at, begun := millis(v.At), millis(v.At.Add(broker.ClockSkew))
+	n, err := s.exec(ctx, "UPDATE break_glass SET used = used + 1 WHERE id = ? AND person = ? AND ended_at = 0 AND reviewed_at = 0 AND begun_at <= ? AND ends_at > ? AND used < most", v.BreakGlass, v.By, begun, at)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("break-glass %s: %w", v.BreakGlass, broker.ErrNotFound)
 	}

@@ -30,7 +30,7 @@ func voteAlone(t *journalTest) {
 	_, err = t.vote(yesUnder(r, g, "ann"))
 	t.want("by somebody else", err, broker.ErrNotFound)
 	for name, spoil := range map[string]func(*broker.Vote){
-		"another period": func(v *broker.Vote) { v.BreakGlass = "brk_none" }, "before it": func(v *broker.Vote) { v.At = g.BegunAt.Add(-time.Millisecond) }, "after it": func(v *broker.Vote) { v.At = g.EndsAt },
+		"another period": func(v *broker.Vote) { v.BreakGlass = "brk_none" }, "before it": func(v *broker.Vote) { v.At = g.BegunAt.Add(-broker.ClockSkew - time.Millisecond) }, "after it": func(v *broker.Vote) { v.At = g.EndsAt },
 	} {
 		v := yesUnder(r, g, "gil")
 		spoil(&v)

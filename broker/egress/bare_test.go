@@ -1,14 +1,11 @@
 package egress_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"ebb/broker"
 	"ebb/broker/audit"
@@ -22,6 +19,10 @@ import (
 func public(t *testing.T) (*bed, *box, string) {
 	t.Helper()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/docs/events" {
+			ticks(w, r)
+			return
+		}
 		w.Header().Set("Set-Cookie", "session=1")
 		w.Header().Set("Content-Length", strconv.Itoa(len("page")))
 		_, _ = io.WriteString(w, "page")
@@ -82,6 +83,9 @@ func TestBareRequests(t *testing.T) {
 	if !strings.Contains(kinds, audit.EgressAllowed) {
 		t.Errorf("on the record: %q", kinds)
 	}
+	if res, body := send(t, c, "GET", host+"/docs/a", "what the box knows"); res.StatusCode != http.StatusUnauthorized || len(b.arrived()) != 1 {
+		t.Errorf("a read with a body: %d %s", res.StatusCode, body)
+	}
 	refused("another path", "GET", host+"/v1/charges")
 	refused("another method", "POST", host+"/docs/a")
 	refused("another host", "GET", strings.Replace(host, "api.", "www.", 1)+"/docs/a")
@@ -106,61 +110,5 @@ func TestBareIsOfOneTask(t *testing.T) {
 	other := b.box(t)
 	if res, body := send(t, other.client(t, false), "GET", host+"/docs/a", ""); res.StatusCode != http.StatusUnauthorized || len(b.arrived()) != 0 {
 		t.Errorf("%d %s", res.StatusCode, body)
-	}
-}
-
-// asking counts what the broker is asked.
-type asking struct {
-	egress.Leases
-	bare atomic.Int64
-}
-
-// Bare implements egress.Leases.
-func (a *asking) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error) {
-	a.bare.Add(1)
-	return a.Leases.Bare(ctx, c)
-}
-
-// Requests without a placeholder cost few questions: one while there is a lease for them,
-// and so many of a box and no more where there is none. What is issued meanwhile is seen.
-func TestBareRequestsAskSeldom(t *testing.T) {
-	t.Parallel()
-	b, _, host := public(t)
-	asks := &asking{Leases: b.Broker}
-	at := b.Config.Now()
-	b.with(t, func(p *egress.Config) { p.Leases, p.Record, p.Now = asks, b.Broker, func() time.Time { return at } })
-	spec := brokertest.Spec()
-	spec.Ceiling = scopes.MustParseSet("stripe:**:* web:**:*")
-	x := b.boxOf(t, b.Open(t, spec))
-	c := x.client(t, false)
-	if res, _ := send(t, c, "GET", host+"/docs/a", ""); res.StatusCode == http.StatusOK {
-		t.Fatal("it left without a lease")
-	}
-	if _, err := x.s.Ask(t, "web:api.example.com/docs/**:read"); err != nil {
-		t.Fatal(err)
-	}
-	before := asks.bare.Load()
-	for i := range 50 {
-		if res, body := send(t, c, "GET", host+"/docs/a", ""); res.StatusCode != http.StatusOK {
-			t.Fatalf("%d: %d %s", i, res.StatusCode, body)
-		}
-	}
-	if n := asks.bare.Load() - before; n != 1 {
-		t.Errorf("the broker was asked %d times", n)
-	}
-	before = asks.bare.Load()
-	refused := 0
-	for ; refused < 5000; refused++ {
-		if res, body := send(t, c, "GET", host+"/v1/charges", ""); strings.Contains(body, "rate_limited") {
-			break
-		} else if res.StatusCode == http.StatusOK {
-			t.Fatal("it left")
-		}
-	}
-	if n := asks.bare.Load() - before; refused == 5000 || n > int64(refused) {
-		t.Errorf("%d questions for %d requests", n, refused)
-	}
-	if res, body := send(t, c, "GET", host+"/docs/a", ""); res.StatusCode != http.StatusOK {
-		t.Errorf("what it has a lease for: %d %s", res.StatusCode, body)
 	}
 }

@@ -17,6 +17,15 @@ type cuts struct {
 // first of them, and what to call when it has ended by itself.
 func (c *cuts) begin(ctx context.Context, ids ...string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	done := c.add(cancel, ids...)
+	return ctx, func() {
+		cancel(nil)
+		done()
+	}
+}
+
+// add has what is under way end with more: with the first of ids, too, until done.
+func (c *cuts) add(cancel context.CancelCauseFunc, ids ...string) (done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
@@ -30,8 +39,7 @@ func (c *cuts) begin(ctx context.Context, ids ...string) (context.Context, func(
 		}
 		c.of[id][n] = cancel
 	}
-	return ctx, func() {
-		cancel(nil)
+	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, id := range ids {

@@ -11,7 +11,8 @@ import (
 // free bounds what a box has ebb do for nothing: each of these costs a query or a line.
 type free struct {
 	tells   *rate.Limiter // answers to what the box is
-	unknown *rate.Limiter // placeholders that have not been good in this box, and what may leave without one
+	unknown *rate.Limiter // placeholders that have not been good in this box
+	missed  *rate.Limiter // what may leave without one, beside once a second
 	lines   *rate.Limiter // about refusals, in the log
 	names   *rate.Limiter // that a certificate is made for
 	empty   bucket        // tunnels of which no request has left
@@ -35,7 +36,8 @@ func newFree() (*free, error) {
 	good, err := simplelru.NewLRU[string, bool](maxGood, nil)
 	return &free{
 		tells: rate.NewLimiter(tellsPerSecond, tellsAtOnce), unknown: rate.NewLimiter(unknownPerSecond, unknownAtOnce),
-		lines: rate.NewLimiter(linesPerSecond, linesAtOnce), good: good,
+		missed: rate.NewLimiter(unknownPerSecond, unknownAtOnce),
+		lines:  rate.NewLimiter(linesPerSecond, linesAtOnce), good: good,
 		names: rate.NewLimiter(namesPerSecond, namesAtOnce), empty: bucket{left: emptyAtOnce},
 	}, err
 }

@@ -159,7 +159,7 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	b := &box{p: p, who: who, ca: ca, free: free, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
+	b := &box{p: p, who: who, ca: ca, free: free, bares: bares{turn: make(chan struct{}, 1)}, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
 		errorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug)}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })
 	defer stop()

@@ -31,17 +31,21 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		panic(http.ErrAbortHandler)
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer b.p.cuts.add(cancel, lineage(b.who)...)()
+	var anew func() (string, error)
 	if leaseID == "" {
-		if leaseID, err = b.bare(r, tun.host); err != nil {
+		anew = func() (string, error) { return b.bareAnew(ctx, r, tun.host) }
+		if leaseID, err = b.bare(ctx, r, tun.host); ctx.Err() != nil {
+			panic(http.ErrAbortHandler) // cut: nobody is told anything
+		} else if err != nil {
 			b.refuse(w, r, err)
 			return
 		}
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	ctx, done := b.p.cuts.begin(ctx, append(lineage(b.who), leaseID)...)
-	defer done()
-	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, host: tun.host, x: x, tunnel: tun}
+	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, anew: anew, host: tun.host, x: x, tunnel: tun}
+	out.lives()
 	defer out.over()
 	// A cut waits for nobody: not for a box that is in the middle of its body.
 	defer unblock(ctx, w, r)()
@@ -58,7 +62,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			out.x.Reason = string(reasonOf(err))
 			if out.x.Cut = out.ctx.Err() != nil; !out.allowed {
-				b.deny(r, leaseID, out.x)
+				b.deny(r, out.leaseID, out.x)
 			}
 			b.answer(w, r, err)
 		},

@@ -23,6 +23,8 @@ type sending struct {
 	ctx     context.Context // ends with the task and the lease
 	cut     context.CancelCauseFunc
 	leaseID string
+	done    func()                             // it no longer lives by leaseID
+	anew    func() (leaseID string, err error) // chooses it again; nil = the box has named it
 	host    exact.Host
 	tunnel  *tunnel
 
@@ -54,7 +56,13 @@ func (s *sending) over() {
 		s.b.p.pools.leave(s.pool, s.b.p.cfg.Now())
 	}
 	s.finish()
+	if s.done != nil {
+		s.done()
+	}
 }
+
+// lives has it end with its lease from here on.
+func (s *sending) lives() { s.done = s.b.p.cuts.add(s.cut, s.leaseID) }
 
 // life is for how long the lease may be used still, 0 when it was cut. Who only hangs up ends
 // nothing.
@@ -120,13 +128,10 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // use asks for the credential, which is cut from here on when its time is over.
 func (s *sending) use() (broker.Usable, error) {
-	if !s.b.free.asks(s.leaseID) {
+	if s.anew == nil && !s.b.free.asks(s.leaseID) { // what ebb has chosen is no guess
 		return broker.Usable{}, deny(TooOften, nil)
 	}
-	use, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID)
-	if err == nil || reasonOf(err) == NoCredential {
-		s.b.free.judged(s.leaseID, err == nil)
-	}
+	use, err := s.usable()
 	if err != nil {
 		return broker.Usable{}, err
 	}

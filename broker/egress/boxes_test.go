@@ -13,6 +13,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/broker/egress"
 )
 
 // kinds are the entries about boxes of a task, in order.
@@ -161,5 +162,47 @@ func TestBoxesRaceTheEnd(t *testing.T) {
 		for path := range sockets {
 			until(t, "the socket is gone", func() bool { _, err := os.Lstat(path); return errors.Is(err, os.ErrNotExist) })
 		}
+	}
+}
+
+// endsThen is a broker of which a task ends just after it has said that it is not over.
+type endsThen struct {
+	*broker.Broker
+	end func(lineage []string)
+}
+
+// TaskOver implements egress.Runners.
+func (e endsThen) TaskOver(taskID string, above ...string) bool {
+	over := e.Broker.TaskOver(taskID, above...)
+	e.end(append([]string{taskID}, above...))
+	return over
+}
+
+// A box whose task, or one above it, ends while the box opens is ended as any other: it is
+// found from before it is asked whether its task is over.
+func TestBoxWhoseTaskEndsAsItOpens(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	_, delegate := b.delegating(t)
+	for name, of := range map[string]struct {
+		task string
+		end  int // of its lineage
+	}{"its own": {b.task(t).Task.ID, 0}, "a delegate's": {delegate.s.Task.ID, 0}, "one above": {delegate.s.Task.ID, 1}} {
+		dir, err := os.MkdirTemp("", "ebb-boxes-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		runners := endsThen{b.Broker, func(lineage []string) { b.proxy.End(lineage[of.end]) }}
+		boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: runners, Dir: dir, Identity: broker.BoxBySocket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = boxes.Close() }()
+		box, err := boxes.Open(t.Context(), b.Principals[brokertest.Runner], of.task, "")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		until(t, "the socket is gone: "+name, func() bool { _, err := os.Lstat(filepath.Dir(box.Socket)); return errors.Is(err, os.ErrNotExist) })
 	}
 }

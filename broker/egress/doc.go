@@ -13,7 +13,7 @@
 //	sockets.go      where its socket is, and what is left there (owner_unix.go, owner_other.go)
 //	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
 //	                (peer_linux.go, peer_other.go)
-//	proxy.go        Proxy: Serve takes the connections of one box, End cuts
+//	proxy.go        Proxy: serve takes the connections of one box, End cuts
 //	serve.go        tunnels: CONNECT, TLS, the servers on both sides of it
 //	base.go         requests to a base URL, for tools that take no proxy
 //	origin.go       what a box is told of itself

@@ -1,5 +1,19 @@
 package egress
 
+import (
+	"context"
+	"net"
+
+	"ebb/broker"
+)
+
+// Serve serves a box that none of Boxes has opened.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
+	ctx, done := p.begin(ctx, who)
+	defer done()
+	return p.serve(ctx, l, who, ca)
+}
+
 // Redactors are how many p has, how many requests use one, and how many bytes they count as.
 func (p *Proxy) Redactors() (n, uses, bytes int) {
 	p.redactors.mu.Lock()

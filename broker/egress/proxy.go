@@ -139,21 +139,14 @@ func (p *Proxy) Doubt() {
 	p.redactors.dropAll()
 }
 
-// Serve takes the connections of one box, all of which are of one caller, until ctx is
-// done, the listener fails, or End is called for its task or one above it. It closes the
-// listener.
-func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
-	ctx, done := p.begin(ctx, who)
-	defer done()
-	return p.serve(ctx, l, who, ca)
-}
-
 // begin registers a box: End finds it from here on, and ends ctx. done follows.
 func (p *Proxy) begin(ctx context.Context, who broker.Caller) (_ context.Context, done func()) {
 	return p.boxes.begin(ctx, lineage(who)...)
 }
 
-// serve is Serve for a box that is registered.
+// serve takes the connections of one box, all of which are of one caller, until ctx is
+// done, which it is when End is called for its task or one above it, or the listener
+// fails. It closes the listener. The box is registered: see begin.
 func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
 	free, err := newFree()
 	if err != nil {

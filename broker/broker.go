@@ -112,7 +112,8 @@ type Broker struct {
 	judged    *judged
 	holds     holds
 	sequels   *sequels
-	insights  insightsCache
+	insights  answerCache[Insights]
+	usage     answerCache[Usage]
 	leases    leaseTallies
 	marks     marks
 	replays   replays

@@ -110,7 +110,8 @@
 //	                  see before giving an answer of their own
 //	read_requests.go  requests, and the queue of those that wait; match.go  what people
 //	                  call one
-//	insights.go       what a window says of people and credentials
+//	insights.go       what a window says of people and credentials; usage.go  what was granted
+//	                  and what was used of it
 //
 // # The end at a third party
 //

@@ -68,7 +68,15 @@ func (b *Broker) Insights(ctx context.Context, who Principal, from, to time.Time
 	if !f.From.Before(f.To) || f.To.Sub(f.From) > maxWindow+f.Cell {
 		return Insights{}, E(Invalid, "The window must begin before it ends and before now, and be 31 days at most.", nil)
 	}
-	return b.insights.get(ctx, f, b.sumUp)
+	age, end := insightsAge, f.To.String()
+	if f.Cell > time.Hour {
+		age = longInsightsAge
+	}
+	if f.To.Equal(f.Now) { // it goes on: for a while its end is the same
+		end = ""
+	}
+	key := strings.Join([]string{f.From.String(), end, f.Cell.String()}, " ")
+	return b.insights.get(ctx, key, now, age, func() (Insights, error) { return b.sumUp(ctx, f) })
 }
 
 // keepFigures sums up the last month for the store to keep what is final of it.
@@ -140,40 +148,36 @@ func nearestRank(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-// insightsCache computes one window at a time: however often people load the page, the
+// answerCache computes one answer at a time: however often people load a page, the
 // database does this work for one of them.
-type insightsCache struct {
+type answerCache[T any] struct {
 	turn chan struct{} // holds one
 	once sync.Once
-	kept map[string]Insights
+	kept map[string]keptAnswer[T]
 }
 
-func (c *insightsCache) get(ctx context.Context, f FigureFilter, compute func(context.Context, FigureFilter) (Insights, error)) (Insights, error) {
-	c.once.Do(func() { c.turn, c.kept = make(chan struct{}, 1), map[string]Insights{} })
+type keptAnswer[T any] struct {
+	answer T
+	at     time.Time
+	age    time.Duration // how old it may be
+}
+
+func (c *answerCache[T]) get(ctx context.Context, key string, now time.Time, age time.Duration, compute func() (T, error)) (T, error) {
+	c.once.Do(func() { c.turn, c.kept = make(chan struct{}, 1), map[string]keptAnswer[T]{} })
+	var none T
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
-		return Insights{}, unavailable(ctx.Err())
+		return none, unavailable(ctx.Err())
 	}
 	defer func() { <-c.turn }()
-	end := f.To.String()
-	if f.To.Equal(f.Now) { // it goes on: for a while its end is the same
-		end = ""
+	maps.DeleteFunc(c.kept, func(_ string, k keptAnswer[T]) bool { return now.Sub(k.at) >= k.age || k.at.After(now) })
+	if k, ok := c.kept[key]; ok {
+		return k.answer, nil
 	}
-	key := strings.Join([]string{f.From.String(), end, f.Cell.String()}, " ")
-	maps.DeleteFunc(c.kept, func(_ string, v Insights) bool {
-		age := insightsAge
-		if v.Cell > time.Hour {
-			age = longInsightsAge
-		}
-		return f.Now.Sub(v.At) >= age || v.At.After(f.Now)
-	})
-	if v, ok := c.kept[key]; ok {
-		return v, nil
-	}
-	v, err := compute(ctx, f)
+	v, err := compute()
 	if err == nil && len(c.kept) < 8 {
-		c.kept[key] = v
+		c.kept[key] = keptAnswer[T]{v, now, age}
 	}
 	return v, err
 }

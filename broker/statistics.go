@@ -7,7 +7,7 @@ import (
 
 // Bounds of one Figures: what a window has more of is left out at its beginning.
 const (
-	FigureRows  = 200_000 // credentials, requests, refusals, ended tasks; of each
+	FigureRows  = 200_000 // credentials, requests, refusals, ended tasks, uses; of each
 	FigureVotes = 20_000
 	FigureNames = 10 // scopes and providers
 )
@@ -17,6 +17,8 @@ type Statistics interface {
 	// Figures costs what is in the window, at most what the bounds above say, and not
 	// what there is. In cells of a day, what is final of a day may be kept for a day.
 	Figures(ctx context.Context, f FigureFilter) (Figures, error)
+	// Usage costs the credentials and the uses of its window, at most FigureRows of each.
+	Usage(ctx context.Context, f UsageFilter) (Usage, error)
 }
 
 // FigureFilter is a window.

@@ -35,7 +35,7 @@
 //
 // The way of a read: tasks.go, leases.go, requests.go, queue.go, entries.go; of what
 // people page through: leaselist.go, leasetally.go, entrylist.go; figures.go, figuredays.go and
-// answers.go sum up a window.
+// answers.go sum up a window, usage.go what was used in one.
 //
 // # Group commit
 //

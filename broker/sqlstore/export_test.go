@@ -149,11 +149,19 @@ func (s *Store) Plan(ctx context.Context, text string, args ...any) (string, err
 	return strings.Join(steps, "\n"), err
 }
 
-// FigureTexts are the statements that Figures runs, by name.
+// UsageWithin is Usage that sums up so many credentials, and so many uses, at most.
+func (s *Store) UsageWithin(ctx context.Context, f broker.UsageFilter, leases, uses int) (broker.Usage, error) {
+	return s.usage(ctx, f, []edge{{usageEdges[0].text, leases}, {usageEdges[1].text, uses}})
+}
+
+// FigureTexts are the statements that Figures and Usage run, by name.
 func FigureTexts() map[string]string {
 	out := map[string]string{"requests": figureRequests, "refused": figureRefused, "issued": figureIssued, "ended": figureEnded, "scopes": figureScopes,
-		"providers": figureProviders, "ends": figureEnds, "deaths": figureDeaths, "proofs": figureProofs, "votes": figureVotes, "day": figureDay}
-	for _, e := range edges {
+		"providers": figureProviders, "ends": figureEnds, "deaths": figureDeaths, "proofs": figureProofs, "votes": figureVotes, "day": figureDay, "handed out": usageHandedOut, "uses": usageUses}
+	for by, columns := range usageColumns {
+		out["usage by "+string(by)] = usageText(columns.names)
+	}
+	for _, e := range append(slices.Clone(edges), usageEdges...) {
 		out["edge: "+e.text] = e.text
 	}
 	return out

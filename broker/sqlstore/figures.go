@@ -56,11 +56,13 @@ const (
 		"AND u.proof IN ('expired', 'never', 'forced') GROUP BY u.provider, u.proof"
 )
 
-// edges say of each table at which moment a window has more rows than it may.
-var edges = [...]struct {
+// edge finds in one table at which moment a window has more rows than it may.
+type edge struct {
 	text string
 	rows int
-}{
+}
+
+var edges = []edge{
 	{"SELECT issued_at FROM leases WHERE issued_at >= ? AND issued_at < ? ORDER BY issued_at DESC LIMIT 1 OFFSET ?", broker.FigureRows},
 	{"SELECT created_at FROM requests WHERE created_at >= ? AND created_at < ? ORDER BY created_at DESC LIMIT 1 OFFSET ?", broker.FigureRows},
 	{"SELECT at FROM audit_entries WHERE kind = 'token.denied' AND kind <> 'lease.issued' AND at >= ? AND at < ? ORDER BY at DESC LIMIT 1 OFFSET ?", broker.FigureRows},
@@ -85,15 +87,11 @@ func (s *Store) Figures(ctx context.Context, f broker.FigureFilter) (broker.Figu
 func (s *Store) figures(ctx context.Context, f broker.FigureFilter) (broker.Figures, error) {
 	out := broker.Figures{To: f.To, Cell: f.Cell}
 	from, to, now := millis(f.From), millis(f.To), millis(f.Now)
-	for _, e := range edges {
-		over, err := collect(ctx, s.engine.read(), e.text, []any{from, to, e.rows}, func(row scan) (at int64, err error) { return at, row(&at) })
-		if err != nil {
-			return out, err
-		}
-		if len(over) > 0 && over[0] >= from { // with all that are of the same moment
-			from, out.Cut = min(over[0]+1, to-1), true
-		}
+	from, cut, err := s.cutAt(ctx, edges, from, to)
+	if err != nil {
+		return out, err
 	}
+	out.Cut = cut
 	out.From = fromMillis(from)
 	base := millis(out.From.Truncate(f.Cell))
 	for at := fromMillis(base); at.Before(f.To); at = at.Add(f.Cell) {
@@ -123,6 +121,20 @@ func (s *Store) figures(ctx context.Context, f broker.FigureFilter) (broker.Figu
 	out.Deaths, errs[3] = s.deaths(ctx, from, to)
 	out.Decisions, errs[4] = s.decisions(ctx, from, to, now)
 	return out, errors.Join(errs[:]...)
+}
+
+// cutAt is where a window begins that has no more rows than its edges allow.
+func (s *Store) cutAt(ctx context.Context, edges []edge, from, to int64) (begin int64, cut bool, err error) {
+	for _, e := range edges {
+		over, err := collect(ctx, s.engine.read(), e.text, []any{from, to, e.rows}, func(row scan) (at int64, err error) { return at, row(&at) })
+		if err != nil {
+			return from, cut, err
+		}
+		if len(over) > 0 && over[0] >= from { // with all that are of the same moment
+			from, cut = min(over[0]+1, to-1), true
+		}
+	}
+	return from, cut, nil
 }
 
 // fill adds up counts by cell and what they are of.

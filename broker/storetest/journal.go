@@ -43,6 +43,7 @@ func RunJournal(t *testing.T, open OpenStores) {
 func RunLists(t *testing.T, open OpenStores) {
 	run(t, open, map[string]func(*journalTest){
 		"TaskFilters": taskFilters, "LeaseFilters": leaseFilters, "Pages": pages, "LeaseLists": leaseLists, "EntryLists": entryLists, "Entries": entryFilters,
+		"Usage": usage,
 	})
 }
 

@@ -67,7 +67,7 @@ var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
 )
 
 func newLeases(c *cli) *cobra.Command {
-	return c.group("leases", "See and revoke credentials", c.leasesList(),
+	return c.group("leases", "See and revoke credentials", c.leasesList(), c.leasesUsage(),
 		onOne(c, "show LEASE", "Show one credential's record", leaseDetails, (*client.Operator).Lease),
 		onOneFor(c, "revoke LEASE", "End one credential at once, and what was narrowed from it", leaseDetails, (*client.Operator).RevokeLease),
 		onOne(c, "retry LEASE", "Try now to take a credential back at its provider", leaseDetails, (*client.Operator).RetryLease),

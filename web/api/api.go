@@ -161,6 +161,7 @@ func (a *API) v1() []route {
 		{post, "/v1/leases/:id/force", below, call(a, http.StatusOK, a.forceLease)},
 		{get, "/v1/attestors", below, call(a, http.StatusOK, a.attestors)},
 		{post, "/v1/attestors/:name/explain", below, call(a, http.StatusOK, a.explainEvidence)},
+		{get, "/v1/usage", below, call(a, http.StatusOK, a.usage)},
 		{get, "/v1/providers", below, call(a, http.StatusOK, a.providers)},
 		{post, "/v1/providers/:name/check", below, call(a, http.StatusOK, a.checkProvider)},
 		{get, "/v1/secrets", below, call(a, http.StatusOK, a.secrets)},

@@ -10,7 +10,7 @@
 //	tasks.go       tasks and tickets; boxes.go  ways out of their sandboxes
 //	requests.go    requests that wait for a person, and verdicts
 //	breakglass.go  when somebody approved alone
-//	leases.go      credentials on the record
+//	leases.go      credentials on the record; usage.go  what was used of them
 //	secrets.go     secrets of the operator, by name
 //	audit.go       audit entries, exports, checkpoints
 //	attestors.go   the attestors, and how one judges evidence

@@ -214,6 +214,7 @@ func TestRoutes(t *testing.T) {
 			return err
 		}, `GET /v1/leases?from=2026-11-20T12%3A00%3A00Z&owner=o&provider=p&sandbox=s&state=live&task_id=t&to=2026-11-20T12%3A00%3A00Z`},
 		{"Lease", func(ctx context.Context, o op) error { _, err := o.Lease(ctx, "l"); return err }, `GET /v1/leases/l`},
+		{"Usage", func(ctx context.Context, o op) error { _, err := o.Usage(ctx, at, broker.UsageByOwner, 7); return err }, `GET /v1/usage?by=owner&from=2026-11-20T12%3A00%3A00Z&limit=7`},
 		{"CheckProvider", func(ctx context.Context, o op) error {
 			_, err := o.CheckProvider(ctx, "a/b", broker.TrialSpec{Scopes: set, TTL: 90})
 			return err

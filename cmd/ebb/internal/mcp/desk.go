@@ -27,7 +27,7 @@ type desk struct {
 
 	mu     sync.Mutex
 	open   map[question]*flight
-	flying map[*flight]bool   // open, or ending what came of it
+	flying map[*flight]bool   // open, not yet left by all who wait, or ending what came of it
 	told   map[string]*flight // by the request's name
 	order  []string           // of told, oldest first
 }
@@ -46,16 +46,18 @@ type flight struct {
 	asked    scopes.Set
 	told     chan struct{} // closed when a person has to decide
 	done     chan struct{}
+	over     chan struct{} // closed when nobody holds it and nothing of it is being ended
 	pending  client.Pending
 	until    time.Time // of the request
 	outcome  outcome
 	err      error
 
 	// Under the desk's lock: how many wait for it, whether one of them was told what came of
-	// it, and whether it has been decided what becomes of that.
+	// it, whether it has been decided what becomes of that, and whether that has been done.
 	callers  int
 	taken    bool
 	answered bool
+	landed   bool
 }
 
 func newDesk(ctx context.Context, s Sandbox, delivery string) *desk {
@@ -74,7 +76,7 @@ func (d *desk) ask(r client.TokenRequest) (*flight, error) {
 	if len(d.open) >= maxOpen {
 		return nil, &broker.Error{Kind: broker.TooMany, Public: "Too many questions of this task are open. Wait for some of them with get_request.", RetryAfter: 10 * time.Second}
 	}
-	f := &flight{question: q, asked: r.Scope, told: make(chan struct{}), done: make(chan struct{}), callers: 1}
+	f := &flight{question: q, asked: r.Scope, told: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), callers: 1}
 	d.open[q], d.flying[f] = f, true
 	r.Delivery = d.delivery
 	go d.fly(f, r)
@@ -85,13 +87,25 @@ func (d *desk) ask(r client.TokenRequest) (*flight, error) {
 // last one leaves behind untold has no holder, and is ended.
 func (d *desk) left(f *flight, told bool) {
 	d.mu.Lock()
-	f.callers--
+	defer d.mu.Unlock()
 	f.taken = f.taken || told
-	orphan := f.answered && f.callers == 0 && !f.taken && f.err == nil && f.outcome.State == issued
-	f.taken = f.taken || orphan // once
-	d.mu.Unlock()
-	if orphan {
-		go func() { _ = d.end(f.outcome.LeaseID) }()
+	if f.answered && f.callers == 1 && !f.taken && f.err == nil && f.outcome.State == issued {
+		f.taken = true // once
+		go func() {
+			_ = d.end(f.outcome.LeaseID)
+			d.left(f, false) // until here it is a caller: who stops waits for it
+		}()
+		return
+	}
+	f.callers--
+	d.rest(f)
+}
+
+// rest takes a question from those that settled waits for, once it is over. The lock is held.
+func (d *desk) rest(f *flight) {
+	if d.flying[f] && f.landed && f.callers == 0 {
+		delete(d.flying, f)
+		close(f.over)
 	}
 }
 
@@ -133,10 +147,11 @@ func (d *desk) fly(f *flight, r client.TokenRequest) {
 	} else {
 		d.answer(f, false)
 	}
-	d.mu.Lock()
-	delete(d.flying, f)
-	d.mu.Unlock()
 	close(f.done)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.landed = true
+	d.rest(f)
 }
 
 // answer takes a question from those under way, and reports whether somebody waits for what
@@ -204,7 +219,7 @@ func (d *desk) settled(ctx context.Context) {
 	d.mu.Unlock()
 	for _, f := range all {
 		select {
-		case <-f.done:
+		case <-f.over:
 		case <-f.told:
 		case <-ctx.Done():
 			return

@@ -150,37 +150,6 @@ func TestManyQuestions(t *testing.T) {
 	}
 }
 
-// TestSettle: who stops serving waits for the end of what has no holder, and not for people.
-func TestSettle(t *testing.T) {
-	t.Parallel()
-	h := &held{token: make(chan struct{}), revoke: make(chan struct{}), revoking: make(chan struct{}, 1)}
-	d := newDesk(t.Context(), h, "")
-	f, err := d.ask(client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.left(f, false)
-	waits := &flight{told: make(chan struct{}), done: make(chan struct{})}
-	close(waits.told)
-	d.mu.Lock()
-	d.flying[waits] = true
-	d.mu.Unlock()
-	over := make(chan struct{})
-	go func() {
-		d.settled(t.Context())
-		close(over)
-	}()
-	h.token <- struct{}{}
-	<-h.revoking
-	select {
-	case <-over:
-		t.Error("it did not wait for the end")
-	default:
-	}
-	close(h.revoke)
-	<-over
-}
-
 // TestDeliveryIsAsked: outside of a box the credential itself is asked for, and the command
 // says so; what is never handed out is said to be of no use there.
 func TestDeliveryIsAsked(t *testing.T) {

@@ -101,8 +101,9 @@ func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Confi
 	driver, err := static.New("stripe", static.Config{
 		Secret: "stripe", Hosts: []string{b.host}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
 		Grants: map[string]map[string]exact.Rule{"charges": {
-			"read":  {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
-			"write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
+			"read":   {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
+			"listen": {Methods: []string{"GET"}, Paths: []string{"/ws/*"}, WebSocket: true},
+			"write":  {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
 		}},
 	}, b.secrets, nil)
 	if err != nil {

@@ -33,6 +33,7 @@
 //	free.go         how often a box has ebb do what costs the box nothing
 //	flush.go        when parts of an answer go on, and where they are copied
 //	body.go         the body of a request on its way out: not too much, not too slow
+//	websocket.go    a request that becomes a WebSocket
 //	pool.go         connections to upstreams, none with two credentials
 //	cuts.go         what goes on, by what it lives by
 //	ca.go           the CA of one box

@@ -23,3 +23,6 @@ func (p *Proxy) Redactors() (n, uses, bytes int) {
 	}
 	return len(p.redactors.all), uses, p.redactors.held.n
 }
+
+// AcceptOf is for tests.
+var AcceptOf = acceptOf

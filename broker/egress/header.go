@@ -38,7 +38,7 @@ func carriesCredential(name string) bool {
 
 // Clean removes from the headers of a request what does not leave: credentials, what
 // belongs to one connection, what makes it another request, and names with an
-// underscore, which some servers read as a hyphen. That a client nominates more headers
+// underscore, which some servers read as a hyphen. So go subprotocols that are credentials. That a client nominates more headers
 // for removal (Connection) is refused: what a server removes there is what we add. So is one
 // that names a second resource.
 func Clean(h http.Header) error {
@@ -61,6 +61,10 @@ func Clean(h http.Header) error {
 			exact.Overrides(name) || carriesCredential(name) {
 			delete(h, name)
 		}
+	}
+	names := subprotocols(h["Sec-Websocket-Protocol"])
+	if h.Del("Sec-Websocket-Protocol"); len(names) > 0 {
+		h.Set("Sec-Websocket-Protocol", strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -49,3 +49,20 @@ func TestNobodyNominatesHeaders(t *testing.T) {
 		}
 	}
 }
+
+// Browsers can set no header of a WebSocket but this one, so that servers take credentials in it.
+func TestSubprotocolsThatAreCredentials(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"v5.channel.k8s.io, v4.channel.k8s.io":                                             "v5.channel.k8s.io, v4.channel.k8s.io",
+		"realtime, openai-insecure-api-key.theirs, openai-beta.realtime-v1":                "realtime, openai-beta.realtime-v1",
+		"base64url.bearer.authorization.k8s.io.dGhlaXJz,,base64.binary.k8s.io":             "base64.binary.k8s.io",
+		"graphql-ws,\theader-eyJob3N0IjoiYS5leGFtcGxlLmNvbSIsIngtYXBpLWtleSI6InRoZWlycyJ9": "graphql-ws",
+		"Access-Token.theirs": "",
+	} {
+		h := http.Header{"Sec-Websocket-Protocol": {line}}
+		if err := egress.Clean(h); err != nil || h.Get("Sec-Websocket-Protocol") != want || want == "" && len(h) > 0 {
+			t.Errorf("%q leaves as %v, %v", line, h, err)
+		}
+	}
+}

@@ -93,8 +93,8 @@ var hostiles = []hostile{
 	{71, "a move to elsewhere", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Destination: /theirs/key\r\nContent-Length: 0\r\n\r\n", "400", ""},
 	{73, "Authorization nominated", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close, Authorization\r\n\r\n", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\n\r\n"},
 	{76, "no placeholder", "GET /v1/x HTTP/1.1\r\nHost: H\r\nAuthorization: Bearer mine\r\n\r\n", "401", ""},
-	{97, "a WebSocket", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n", "400", ""},
-	{99, "frames behind a WebSocket that is none", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n\x01\x02hi\x80\x00", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{97, "a WebSocket", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n", "403", ""},
+	{99, "frames behind a WebSocket that is none", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n\x01\x02hi\x80\x00", "403", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
 }
 
 // What hostile boxes send inside of tunnels is refused, its harmless twin arrives, and

@@ -54,6 +54,8 @@ type Config struct {
 	// BodyTime is how long a box may keep a request's upstream waiting for the next 4 KiB of
 	// its body, or for its end, until there is an answer; 0 = 30 s.
 	BodyTime time.Duration
+	// SocketTime is how long a WebSocket stays open in which nobody says anything; 0 = 5 min.
+	SocketTime time.Duration
 }
 
 // Proxy is the way out of boxes. It is safe for concurrent use.
@@ -77,6 +79,7 @@ var (
 	errPaused = errors.New("egress: the task is paused")
 	errDoubt  = errors.New("egress: nobody can say whether it may go on")
 	errSlow   = errors.New("egress: the body of the request comes too slowly")
+	errIdle   = errors.New("egress: in the WebSocket nobody has said anything for too long")
 	errExpiry = errors.New("egress: the credential has had its time")
 )
 
@@ -93,6 +96,9 @@ func New(c Config) (*Proxy, error) {
 	}
 	if c.BodyTime <= 0 {
 		c.BodyTime = 30 * time.Second
+	}
+	if c.SocketTime <= 0 {
+		c.SocketTime = 5 * time.Minute
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

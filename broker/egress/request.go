@@ -20,6 +20,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := b.exchange(r)
+	socket := upgradeOf(r)
 	leaseID, err := b.read(r, tun.host)
 	if err != nil {
 		b.refuse(w, r, err)
@@ -44,7 +45,10 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, anew: anew, host: tun.host, x: x, tunnel: tun}
+	if socket != nil {
+		socket.put(r.Header)
+	}
+	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, anew: anew, host: tun.host, x: x, tunnel: tun, upgrade: socket}
 	out.lives()
 	defer out.over()
 	// A cut waits for nobody: not for a box that is in the middle of its body.

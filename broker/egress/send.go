@@ -27,6 +27,7 @@ type sending struct {
 	anew    func() (leaseID string, err error) // chooses it again; nil = the box has named it
 	host    exact.Host
 	tunnel  *tunnel
+	upgrade *upgrade // nil = it is no WebSocket
 
 	x        broker.Exchange // what the record says of it
 	allowed  bool            // it is on the record as such
@@ -102,6 +103,9 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, deny(Doubt, err)
 	}
+	if s.upgrade != nil && !upgrades(use, out) {
+		return nil, deny(NotAllowed, errors.New("its lease is for no WebSocket"))
+	}
 	if strayIn(out.Header) { // a claim that nobody has signed anew
 		return nil, deny(StrayPlaceholder, nil)
 	}
@@ -153,6 +157,9 @@ func dropPlaceholder(r *http.Request) {
 func (s *sending) answer(r *http.Response) error {
 	s.answered.Store(true)
 	s.x.Status, s.long = r.StatusCode, r.ContentLength >= longAnswer
+	if r.StatusCode == http.StatusSwitchingProtocols && s.upgrade != nil {
+		return s.switched(r)
+	}
 	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
 		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))
 	}

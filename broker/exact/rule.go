@@ -14,6 +14,8 @@ type Rule struct {
 	// EncodedSlash lets segments of a path hold %2f, as names of npm packages and projects of
 	// GitLab do. What * stands for then holds slashes to a server that decodes it.
 	EncodedSlash bool `json:"encoded_slash,omitempty"`
+	// WebSocket lets a GET of the rule become a WebSocket (RFC 6455).
+	WebSocket bool `json:"websocket,omitempty"`
 }
 
 var (
@@ -31,6 +33,9 @@ func (r Rule) Check(at string, bad func(format string, a ...any)) {
 		if !methodForm.MatchString(m) || Method(m) != nil {
 			bad("%s.methods: %q is not a method that goes further", at, m)
 		}
+	}
+	if r.WebSocket && !slices.Contains(r.Methods, "GET") {
+		bad("%s.websocket: a WebSocket begins with GET, which is none of the methods", at)
 	}
 	for _, p := range r.Paths {
 		if p == "" || len(p) > 512 || !pathForm.MatchString(p) || slices.ContainsFunc(strings.Split(p, "/"), func(s string) bool { return s == "." || s == ".." }) {

@@ -145,6 +145,13 @@ type Driver interface {
 	Traits() Traits
 }
 
+// Upgrader is an Injector of which some requests may become WebSockets (RFC 6455). What is
+// said there nobody judges.
+type Upgrader interface {
+	// Upgrades reports whether a request that Inject has accepted may.
+	Upgrades(*http.Request, Target) bool
+}
+
 // Injector is implemented by drivers whose credentials the egress proxy can add
 // to a request after it has left the sandbox.
 type Injector interface {

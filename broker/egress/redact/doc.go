@@ -8,6 +8,7 @@
 //	redact.go     Redactor: texts
 //	cost.go       what one takes, before it is made
 //	reader.go     streams
+//	frames.go     streams of a WebSocket, in which lengths stay
 //	named.go      Named: values by what they are called, which nobody has seen before; parser.go reads them
 //
 // It is a detector and no boundary. An upstream that wants to give a secret away can

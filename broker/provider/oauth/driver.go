@@ -35,6 +35,7 @@ var (
 	_ provider.Checker   = (*Driver)(nil)
 	_ provider.Injector  = (*Driver)(nil)
 	_ provider.Discloser = (*Driver)(nil)
+	_ provider.Upgrader  = (*Driver)(nil)
 	_ provider.Prober    = prober{}
 )
 

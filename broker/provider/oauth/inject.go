@@ -114,16 +114,28 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	path, err := exact.Target(r, exact.PathForm{Slash: true})
-	if err != nil {
+	if _, err := exact.Target(r, exact.PathForm{Slash: true}); err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	if !slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
-		q, rule := d.requests(s)
-		return q != nil && q.to(host) && rule.Covers(r.Method, path)
-	}) {
+	if !d.covers(r, host, t.Scopes, func(exact.Rule) bool { return true }) {
 		return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
 	}
 	provider.SetHeader(r, "Authorization", "Bearer "+t.Handle.Reveal())
 	return nil
+}
+
+// Upgrades implements provider.Upgrader.
+func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
+	host, err := exact.Origin(r)
+	return err == nil && d.covers(r, host, t.Scopes, func(rule exact.Rule) bool { return rule.WebSocket })
+}
+
+// covers reports whether one of the rules that scopes stand for, which is also as said, is for
+// a request.
+func (d *Driver) covers(r *http.Request, host exact.Host, s scopes.Set, also func(exact.Rule) bool) bool {
+	path, err := exact.Target(r, exact.PathForm{Slash: true})
+	return err == nil && slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
+		q, rule := d.requests(s)
+		return q != nil && q.to(host) && rule.Covers(r.Method, path) && also(rule)
+	})
 }

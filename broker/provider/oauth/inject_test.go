@@ -111,6 +111,32 @@ func TestInjects(t *testing.T) {
 	}
 }
 
+// TestUpgrades: a WebSocket is opened only by a rule that says so, for its own requests.
+func TestUpgrades(t *testing.T) {
+	t.Parallel()
+	c := injectConfig()
+	c.Grants["drive"].Requests.Actions["write"] = exact.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/live"}, WebSocket: true}
+	made, err := oauth.New("files", c, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := made.(provider.Upgrader)
+	for _, tt := range []struct {
+		scope, url string
+		want       bool
+	}{
+		{"files:drive:write", "https://api.example.com/v1/live", true},
+		{"files:drive:read", "https://api.example.com/v1/live", false},
+		{"files:drive:read files:drive:write", "https://api.example.com/v1/files", false},
+		{"files:drive:write", "https://other.example.com/v1/live", false},
+	} {
+		r, _ := http.NewRequest(http.MethodGet, tt.url, nil)
+		if got := d.Upgrades(r, held(tt.scope)); got != tt.want {
+			t.Errorf("%s %s: %v", tt.scope, tt.url, got)
+		}
+	}
+}
+
 // An answer that holds a new credential would be the sandbox's: no rule may reach where
 // the server gives them out.
 func TestRequestsThatAreRefused(t *testing.T) {
@@ -119,8 +145,12 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"no host":    func(q *oauth.Requests) { q.Hosts = nil },
 		"pattern":    func(q *oauth.Requests) { q.Hosts = []string{"*.example.com"} },
 		"upper case": func(q *oauth.Requests) { q.Hosts = []string{"API.example.com"} },
-		"no action":  func(q *oauth.Requests) { q.Actions = nil },
-		"action":     func(q *oauth.Requests) { q.Actions["drop"] = q.Actions["read"] },
+		"a secret":   func(q *oauth.Requests) { q.Disclosed = &provider.Disclosed{Members: []string{"a b"}} },
+		"a WebSocket by PUT": func(q *oauth.Requests) {
+			q.Actions["write"] = exact.Rule{Methods: []string{"PUT"}, Paths: []string{"/x"}, WebSocket: true}
+		},
+		"no action": func(q *oauth.Requests) { q.Actions = nil },
+		"action":    func(q *oauth.Requests) { q.Actions["drop"] = q.Actions["read"] },
 		"methods": func(q *oauth.Requests) {
 			q.Actions["read"] = exact.Rule{Methods: []string{"TRACE"}, Paths: []string{"/x"}}
 		},

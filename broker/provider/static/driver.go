@@ -23,6 +23,7 @@ var (
 	_ provider.Driver    = (*Driver)(nil)
 	_ provider.Injector  = (*Driver)(nil)
 	_ provider.Discloser = (*Driver)(nil)
+	_ provider.Upgrader  = (*Driver)(nil)
 	_ provider.Checker   = (*Driver)(nil)
 )
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/scopes"
 )
@@ -19,6 +20,11 @@ func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
 // Discloses implements provider.Discloser.
 func (d *Driver) Discloses(*http.Request, provider.Target) *provider.Disclosed {
 	return d.cfg.Disclosed
+}
+
+// Upgrades implements provider.Upgrader.
+func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
+	return d.covers(r, t.Scopes, func(rule exact.Rule) bool { return rule.WebSocket })
 }
 
 // Inject implements provider.Injector.

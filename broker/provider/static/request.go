@@ -19,15 +19,21 @@ func (d *Driver) mine(r *http.Request, s scopes.Set) error {
 	if !d.hosts[host.String()] {
 		return provider.Elsewhere("its host is not one of this provider's")
 	}
-	path, err := exact.Target(r, exact.PathForm{Slash: true})
-	if err != nil {
+	if _, err := exact.Target(r, exact.PathForm{Slash: true}); err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	if !slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
-		rule, known := d.cfg.Grants.Of(s)
-		return known && rule.Covers(r.Method, path)
-	}) {
+	if !d.covers(r, s, func(exact.Rule) bool { return true }) {
 		return provider.Elsewhere("its method and path are not those of the lease's scopes")
 	}
 	return nil
+}
+
+// covers reports whether one of the rules that scopes stand for, which is also as said, is for
+// a request.
+func (d *Driver) covers(r *http.Request, s scopes.Set, also func(exact.Rule) bool) bool {
+	path, err := exact.Target(r, exact.PathForm{Slash: true})
+	return err == nil && slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
+		rule, known := d.cfg.Grants.Of(s)
+		return known && rule.Covers(r.Method, path) && also(rule)
+	})
 }

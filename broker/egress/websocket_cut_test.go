@@ -1,0 +1,167 @@
+package egress_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/websocket"
+
+	"ebb/broker/brokertest"
+	"ebb/broker/egress"
+)
+
+// TestWebSocketsAreCut: by a pause, by an end, when nobody says anything, and when the box has
+// said too much; and both of its ends see it.
+func TestWebSocketsAreCut(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		with func(*egress.Config)
+		cut  func(*box, *websocket.Conn)
+	}{
+		"pause":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Pause(x.s.Task.ID) }},
+		"end":              {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.End(x.s.Task.ID) }},
+		"doubt":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Doubt() }},
+		"idle":             {func(c *egress.Config) { c.SocketTime = 10 * time.Millisecond }, func(*box, *websocket.Conn) {}},
+		"much":             {func(c *egress.Config) { c.RequestBytes = 1 << 10 }, talk},
+		"much of its task": {func(c *egress.Config) { c.TaskBytes = 1 << 10 }, talk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gone := make(chan error, 1)
+			b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+				websocket.Server{Handler: func(c *websocket.Conn) {
+					_, err := io.Copy(io.Discard, c)
+					gone <- err
+				}}.ServeHTTP(w, r)
+			})
+			b.with(t, tt.with)
+			x := b.box(t)
+			ws, err := x.socketTo(t, "/ws/echo", "Bearer "+x.placeholder(t, "stripe:charges:listen"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.cut(x, ws)
+			over(t, ws)
+			<-gone
+		})
+	}
+}
+
+// talk says more than a box may in the tests.
+func talk(_ *box, ws *websocket.Conn) {
+	for range 10 {
+		_ = websocket.Message.Send(ws, strings.Repeat("x", 512))
+	}
+}
+
+// over waits for the end of a WebSocket.
+func over(t *testing.T, ws *websocket.Conn) {
+	t.Helper()
+	_ = ws.SetReadDeadline(time.Now().Add(30 * time.Second))
+	var timeout net.Error
+	if err := websocket.Message.Receive(ws, new(string)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+		t.Errorf("the box reads on: %v", err)
+	}
+}
+
+// 100: a WebSocket ends with its lease, and a lease that has its whole time ends it, too.
+func TestWebSocketsEndWithTheirLease(t *testing.T) {
+	t.Parallel()
+	gone := make(chan error, 1)
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		websocket.Server{Handler: func(c *websocket.Conn) {
+			_, err := io.Copy(io.Discard, c)
+			gone <- err
+		}}.ServeHTTP(w, r)
+	})
+	x, _ := b.opened(t, "")
+	for _, ttl := range []time.Duration{0, 2 * time.Second} {
+		r := x.s.Request(t, "stripe:charges:listen")
+		if ttl > 0 {
+			r.TTL = ttl
+		}
+		tok, err := b.Broker.Token(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ws, err := x.socketTo(t, "/ws/echo", "Bearer "+tok.Token.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ttl == 0 {
+			if _, err := b.Broker.RevokeLease(t.Context(), b.Principals[brokertest.Operator], tok.LeaseID, "test"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		over(t, ws)
+		<-gone
+	}
+}
+
+// 98: behind a handshake that the upstream does not take comes a request, which is one like all
+// others, and no frame.
+func TestWebSocketThatIsNone(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hi") })
+	x := b.box(t)
+	c, err := x.tunnelTo(t, b.host, "api.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := "Authorization: Bearer " + x.placeholder(t, "stripe:charges:listen") + "\r\n"
+	_, _ = fmt.Fprintf(c, "GET /ws/a HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", b.host, auth)
+	_, _ = fmt.Fprintf(c, "DELETE /v1/charges HTTP/1.1\r\nHost: %s\r\n%s\r\n", b.host, auth)
+	answers := bufio.NewReader(c)
+	for _, want := range []int{200, 403} {
+		res, err := http.ReadResponse(answers, nil)
+		if err != nil || res.StatusCode != want {
+			t.Fatalf("%v, %v; want %d", res, err, want)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+	}
+	if seen := b.arrived(); len(seen) != 1 || seen[0].URL.Path != "/ws/a" {
+		t.Errorf("%d arrived, the last for %s", len(seen), seen[len(seen)-1].URL)
+	}
+}
+
+// What agrees to a WebSocket says nothing but what it should: no secret in its reason or a
+// header, and nothing that frames a body.
+func TestWebSocketAnswersAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, sockets)
+	x := b.box(t)
+	c, err := x.tunnelTo(t, b.host, "api.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const answer = "HTTP/1.1 101 SECRET\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ACCEPT\r\nX-Said: SECRET\r\nSet-Cookie: a=SECRET\r\n" +
+		"Transfer-Encoding: chunked\r\nTrailer: SECRET, X-Late\r\n\r\n\x81\x02hi\x88\x00"
+	_, _ = fmt.Fprintf(c, "GET /ws/odd?answer=%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", url.QueryEscape(answer), b.host, x.placeholder(t, "stripe:charges:listen"))
+	answers := bufio.NewReader(c)
+	var got string
+	for !strings.HasSuffix(got, "\x88\x00") {
+		b, err := answers.ReadByte()
+		if err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+		got += string([]byte{b})
+	}
+	head, frames, _ := strings.Cut(got, "\r\n\r\n")
+	if !strings.HasPrefix(head, "HTTP/1.1 101 Switching Protocols\r\n") || strings.Contains(got, canary) || frames != "\x81\x02hi\x88\x00" {
+		t.Errorf("the box reads %q", got)
+	}
+	for _, name := range []string{"Trailer", "Transfer-Encoding", "Set-Cookie"} {
+		if strings.Contains(head, name) {
+			t.Errorf("the box reads %s: %q", name, head)
+		}
+	}
+}

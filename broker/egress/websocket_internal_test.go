@@ -1,0 +1,35 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+type closing struct{ bytes.Buffer }
+
+func (*closing) Close() error { return nil }
+
+// 100: what was on its way when a WebSocket was cut goes no further, in either direction.
+func TestNothingOfACutWebSocket(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := &sending{ctx: ctx, cut: cancel, b: &box{p: &Proxy{cfg: Config{RequestBytes: 100, TaskBytes: 100, SocketTime: time.Hour}}}}
+	body := &closing{}
+	w := &webSocket{body: body, from: body, s: s, task: new(atomic.Int64), idle: time.AfterFunc(time.Hour, func() {})}
+	if n, err := w.Write([]byte("one two")); n != 7 || err != nil {
+		t.Fatal(n, err)
+	}
+	if n, err := w.Read(make([]byte, 4)); n != 4 || err != nil {
+		t.Fatal(n, err)
+	}
+	cancel(ErrOver)
+	if n, err := w.Read(make([]byte, 4)); n != 0 || err != ErrOver {
+		t.Errorf("read %d, %v", n, err)
+	}
+	if n, err := w.Write([]byte("more")); n != 0 || err != ErrOver || body.Len() != 0 {
+		t.Errorf("wrote %d, %v; %q is there", n, err, body)
+	}
+}

@@ -38,8 +38,9 @@ type cli struct {
 	keyFile    string
 	caFile     string
 
-	started bool // a command's own code ran: the words were right
-	status  exit // of a command that ended well and yet has something to say
+	started  bool  // a command's own code ran: the words were right
+	status   exit  // of a command that ended well and yet has something to say
+	unhelped error // help was asked for on what is no command
 }
 
 // env is a variable of the environment, "" when it is not set.

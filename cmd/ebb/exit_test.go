@@ -83,6 +83,18 @@ func TestHelpForEveryCommand(t *testing.T) {
 	}
 }
 
+// TestHelpOnNoCommand: what is no command has no help, not that of the one above it either.
+func TestHelpOnNoCommand(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"egress", "--help"}, {"leases", "shw", "-h"}, {"--help", "egress"}} {
+		var said, failed strings.Builder
+		c := &cli{stdin: strings.NewReader(""), stdout: &said, stderr: &failed, format: out.Table}
+		if code := c.run(t.Context(), words); code != exitUsage || said.Len() > 0 || !strings.Contains(failed.String(), "unknown command") {
+			t.Errorf("%v: exit code %d, %q, %q", words, code, said.String(), failed.String())
+		}
+	}
+}
+
 // TestErrorsSayWhatNext runs commands into their most usual errors: each has a
 // line that begins with an arrow, or is an answer of the server.
 func TestErrorsSayWhatNext(t *testing.T) {

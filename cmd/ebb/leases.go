@@ -67,8 +67,12 @@ var leaseDetails = append(append([]out.Column[broker.Lease]{}, leaseColumns...),
 )
 
 func newLeases(c *cli) *cobra.Command {
-	return c.group("leases", "See and revoke credentials", c.leasesList(), c.leasesUsage(),
-		onOne(c, "show LEASE", "Show one credential's record", leaseDetails, (*client.Operator).Lease),
+	show := onOne(c, "show LEASE", "Show one credential's record", leaseDetails, (*client.Operator).Lease)
+	show.Long = `Show one credential's record: whose it is, what it is for, whether it stays in ebb
+(delivery), and how and why it ended.
+
+LEASE is its id, as 'ebb leases list' and 'ebb token' say it (lse_...).`
+	return c.group("leases", "See and revoke credentials", c.leasesList(), c.leasesUsage(), show,
 		onOneFor(c, "revoke LEASE", "End one credential at once, and what was narrowed from it", leaseDetails, (*client.Operator).RevokeLease),
 		onOne(c, "retry LEASE", "Try now to take a credential back at its provider", leaseDetails, (*client.Operator).RetryLease),
 		onOneFor(c, "force LEASE", "Say that nothing is owed for a credential any more, by --reason: its provider is not asked again", leaseDetails, (*client.Operator).ForceLease),

@@ -30,6 +30,9 @@ func (c *cli) run(ctx context.Context, args []string) exit {
 	root.SetErr(c.stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
+		err = c.unhelped
+	}
+	if err == nil {
 		return c.status
 	}
 	code := exitOf(err)
@@ -69,5 +72,14 @@ ebb run and ebb token pass on what they met; ebb run also passes on CMD's code.`
 	} {
 		root.AddCommand(add(c))
 	}
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		// Cobra asks for help first: what is no command would have that of the one above.
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			c.unhelped = cmd.ValidateArgs(words)
+			return
+		}
+		show(cmd, args)
+	})
 	return root
 }

@@ -38,15 +38,19 @@ func newRun(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run [flags] -- CMD [ARG...]", Short: "Open a task, run CMD in a box, complete the task when CMD ends", Args: cobra.MinimumNArgs(1),
 		Long: `Open a task, run CMD in a box, and complete the task when CMD exits or dies: every
-credential of it is dead then, and so is everything that CMD has started.
+credential of it is dead then, and so is everything that CMD has started. The task may ask
+for what --scope says, and --scope is required (but with --join).
+
+Where no ebb is named and none of this user is running on this machine, the run has its
+own, with the configuration and the data directory of 'ebb serve', until it is over.
 
 The box is made by bubblewrap. In it are the machine's programs to read, the work
 directory as /work, an empty home, and no network: 'ebb token --scope ...' asks for a
 credential there, over a socket of this process, which keeps the sandbox's key, and
 --credential puts a placeholder for one into a variable. The only way out is ebb's egress
-proxy, which puts credentials where their placeholders are. Where
-no box can be made CMD does not run; --box none runs it as a plain child process, which
-finds EBB_URL, EBB_TASK_ID, EBB_CLIENT_ID and EBB_KEY_FILE in its environment.
+proxy, which puts credentials where their placeholders are. Where no box can be made CMD
+does not run; --box none runs it as a plain child process, which finds EBB_URL,
+EBB_TASK_ID, EBB_CLIENT_ID and EBB_KEY_FILE in its environment.
 
 Signals are passed on, and so is CMD's exit code; a CMD that died of a signal gives
 128 + its number. If ebb itself dies, the box dies with it, and the missing heartbeat

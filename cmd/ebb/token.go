@@ -45,14 +45,20 @@ func newToken(c *cli) *cobra.Command {
 	var t tokenFlags
 	cmd := &cobra.Command{
 		Use: "token", Short: "Ask for a credential, as a sandbox", Args: cobra.NoArgs,
-		Long: `Ask for a credential, as a sandbox, and print it.
+		Long: `Ask for a credential, as a sandbox, and print it, or a placeholder for it.
+
+What ebb's egress proxy can add to requests stays in ebb by default (egress.enabled):
+what is printed then is a placeholder, which stands for the credential in requests
+through a box's proxy and is of no use anywhere else. --delivery token asks for the
+credential itself, to which the built-in policy has a person say yes.
 
 The first time, enrol: --ticket (EBB_TICKET; "-" reads it from standard input), or
 --evidence with --task, or --attestor with --task alone when the attestor judges the
-connection and there is nothing to send (unixpeer, over --socket). That makes the key file --key (EBB_KEY_FILE) if there is
-none; afterwards the key file alone is enough. The credential is bound to that
-key: with --use "METHOD URL" the two header lines that use it once are printed
-instead, fit for curl -H @-. What a provider certifies is named by --public-key:
+connection and there is nothing to send (unixpeer, over --socket). That makes the key
+file --key (EBB_KEY_FILE) if there is none; afterwards the key file alone is enough.
+A credential of ebb's own is bound to that key: with --use "METHOD URL" the two header
+lines that use it once are printed instead, fit for curl -H @-. What a provider
+certifies is named by --public-key:
 
   ebb token --scope ssh:web/deploy:login --public-key id.pub --wait >id-cert.pub`,
 	}

@@ -223,7 +223,7 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Notify.Digest }},
 	{Path: "notify.at_once", Default: "20", Doc: "Messages at once to one recipient between digests; what is more waits for the digest.",
 		to: func(c *Config, _ *reader) any { return &c.Notify.AtOnce }},
-	{Path: "egress.enabled", Default: "true", Doc: "Open ways out for sandboxes when runners ask, and let what is only injected be asked for.",
+	{Path: "egress.enabled", Default: "true", Doc: "Open ways out for sandboxes when runners ask; what egress can add to requests then stays in ebb unless it is asked for as a token.",
 		to: func(c *Config, _ *reader) any { return &c.Egress.Enabled }},
 	{Path: "egress.dir", Doc: "Directory (0700) of this ebb alone for the sockets of boxes; default data_dir/boxes, or a temporary one where that path is too long.",
 		to: func(c *Config, _ *reader) any { return &c.Egress.Dir }},

@@ -122,7 +122,9 @@ func TestRedactorsAreCountedBeforeTheyAreBuilt(t *testing.T) {
 		var under, atOnce, built, refused atomic.Int32
 		gate := make(chan struct{})
 		all := newRedactors(func(secrets ...string) (*redact.Redactor, error) {
-			atOnce.Store(max(atOnce.Load(), under.Add(1)))
+			now := under.Add(1)
+			for most := atOnce.Load(); now > most && !atOnce.CompareAndSwap(most, now); most = atOnce.Load() {
+			}
 			defer under.Add(-1)
 			<-gate
 			built.Add(1)

@@ -9,7 +9,7 @@ import (
 )
 
 // A condition that has been taken out to see its test fail, and was not put back, compiles and is
-// clean for vet: `if false`, `x && false`, `true || x`.
+// clean for vet: `if false`, `x && false`, `case true`.
 func TestHouseConditions(t *testing.T) {
 	t.Parallel()
 	for _, p := range house(t) {
@@ -36,6 +36,14 @@ func constant(n ast.Node) ast.Expr {
 	switch e := n.(type) {
 	case *ast.IfStmt:
 		decides = []ast.Expr{e.Cond}
+	case *ast.ForStmt:
+		decides = []ast.Expr{e.Cond}
+	case *ast.SwitchStmt:
+		for _, c := range e.Body.List {
+			if e.Tag == nil {
+				decides = append(decides, c.(*ast.CaseClause).List...)
+			}
+		}
 	case *ast.BinaryExpr:
 		if e.Op == token.LAND || e.Op == token.LOR {
 			decides = []ast.Expr{e.X, e.Y}

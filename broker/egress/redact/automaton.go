@@ -81,8 +81,6 @@ func (a *automaton) link(t *trie) {
 		n := queue[0]
 		queue = queue[1:]
 		end := behind[n]
-		t.found[n] = max(t.found[n], a.of(end).found)
-		*a.of(as[n]) = memory{depth: t.depth[n], found: t.found[n]}
 		a.flat(as[n], end)
 		if !t.next[n] && len(t.more[n]) == 0 { // whatever comes, the state behind says where to
 			a.lead(as[n], 0, a.step(end, 0))
@@ -91,8 +89,12 @@ func (a *automaton) link(t *trie) {
 			if n != 0 {
 				behind[child] = a.step(end, b) &^ hit
 			}
+			// The state behind may be as deep as n, and so not have had its turn: all that is
+			// known of a state is known before anything of its depth has.
 			to := as[child]
-			if t.found[child] > 0 || a.of(behind[child]).found > 0 {
+			known := memory{depth: t.depth[child], found: max(t.found[child], a.of(behind[child]).found)}
+			*a.of(to) = known
+			if known.found > 0 {
 				to |= hit
 			}
 			a.lead(as[n], b, to)

@@ -9,7 +9,9 @@
 //	cost.go       what one takes, before it is made
 //	reader.go     streams
 //	frames.go     streams of a WebSocket, in which lengths stay
-//	named.go      Named: values by what they are called, which nobody has seen before; parser.go reads them
+//	named.go      Named: values by what they are called, which nobody has seen before
+//	parser.go     texts with names in them
+//	value.go      what stands behind a name
 //
 // It is a detector and no boundary. An upstream that wants to give a secret away can
 // turn it round, or send it byte by byte in many answers; what keeps a secret is that

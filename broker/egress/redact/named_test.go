@@ -28,39 +28,43 @@ func TestNamed(t *testing.T) {
 	t.Parallel()
 	n := named(t)
 	for in, want := range map[string]string{
-		`{"access_token":"v9"}`:                             `{"access_token":"[redacted]"}`,
-		"{ \"access_token\" :\n\t\"v9\", \"a\": 1}":         "{ \"access_token\" :\n\t\"[redacted]\", \"a\": 1}",
-		`{"access_token":"v9\"v9","b":"v"}`:                 `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":"v9\\","b":"v"}`:                   `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":""}`:                               `{"access_token":""}`,
-		`{"access_token":null,"b":"v"}`:                     `{"access_token":null,"b":"v"}`,
-		`{"access_token":12.5e9,"b":"v"}`:                   `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":{"v9":["}",{"v9":1}]},"b":"v"}`:    `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":["v9","v9"],"b":"v"}`:              `{"access_token":"[redacted]","b":"v"}`,
-		`["access_token","v"]`:                              `["access_token","v"]`,
-		`{"my_access_token":"v","access_tokens":"v"}`:       `{"my_access_token":"v","access_tokens":"v"}`,
-		`{"t":"access_token","x":"v"}`:                      `{"t":"access_token","x":"v"}`,
-		`{"b":"{\"access_token\":\"v9\",\"x\":\"v\"}"}`:     `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
-		`{"b":"{\"access_token\": \n\"v9\\\"v9\"}"}`:        `{"b":"{\"access_token\": \n\"[redacted]\"}"}`,
-		`{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`:       `{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`,
-		`{"b":"{\"access_token\":[\"v9]\"],\"x\":\"v\"}"}`:  `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
-		"data: {\"access_token\":\"v9\"}\n\ndata: x\n":      "data: {\"access_token\":\"[redacted]\"}\n\ndata: x\n",
-		`{'access_token': 'v9', 'b': "v"}`:                  `{'access_token': '[redacted]', 'b': "v"}`,
-		`<SecretAccessKey>v9+/=</SecretAccessKey><a>v</a>`:  `<SecretAccessKey>[redacted]</SecretAccessKey><a>v</a>`,
-		`<s:SecretAccessKey a="v">v9</s:SecretAccessKey>`:   `<s:SecretAccessKey a="v">[redacted]</s:SecretAccessKey>`,
-		`<SecretAccessKey/><a>v</a>`:                        `<SecretAccessKey/><a>v</a>`,
-		`<SecretAccessKey a="v"/><a>v</a>`:                  `<SecretAccessKey a="v"/><a>v</a>`,
-		`<SecretAccessKey></SecretAccessKey>`:               `<SecretAccessKey></SecretAccessKey>`,
-		`<SecretAccessKey><![CDATA[v9]]></SecretAccessKey>`: `<SecretAccessKey>[redacted]</SecretAccessKey>`,
-		`{"u":"https://raw/a?token=v9&x=v"}`:                `{"u":"https://raw/a?token=[redacted]&x=v"}`,
-		`{"u":"https://i/a?x=v\u0026jwt=v9.v9-_~\u0026y"}`:  `{"u":"https://i/a?x=v\u0026jwt=[redacted]\u0026y"}`,
-		`<img src="https://i/a?x=v&amp;jwt=v9&amp;y=v">`:    `<img src="https://i/a?x=v&amp;jwt=[redacted]&amp;y=v">`,
-		`access_token=v9&scope=repo&token_type=bearer`:      `access_token=[redacted]&scope=repo&token_type=bearer`,
-		`app://cb#access_token=v9&state=v`:                  `app://cb#access_token=[redacted]&state=v`,
-		`/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3Dv9 x`:      `/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3D[redacted] x`,
-		`?next_token=v&tokens=v&mytoken=v`:                  `?next_token=v&tokens=v&mytoken=v`,
-		`?token=&x=v`:                                       `?token=&x=v`,
-		`"token":"v"`:                                       `"token":"v"`, // a parameter, and no member
+		`{"access_token":"v9"}`:                                           `{"access_token":"[redacted]"}`,
+		"{ \"access_token\" :\n\t\"v9\", \"a\": 1}":                       "{ \"access_token\" :\n\t\"[redacted]\", \"a\": 1}",
+		`{"access_token":"v9\"v9","b":"v"}`:                               `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":"v9\\","b":"v"}`:                                 `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":""}`:                                             `{"access_token":""}`,
+		`{"access_token":null,"b":"v"}`:                                   `{"access_token":null,"b":"v"}`,
+		`{"access_token":12.5e9,"b":"v"}`:                                 `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":{"v9":["}",{"v9":1}]},"b":"v"}`:                  `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":["v9","v9"],"b":"v"}`:                            `{"access_token":"[redacted]","b":"v"}`,
+		`["access_token","v"]`:                                            `["access_token","v"]`,
+		`{"my_access_token":"v","access_tokens":"v"}`:                     `{"my_access_token":"v","access_tokens":"v"}`,
+		`{"t":"access_token","x":"v"}`:                                    `{"t":"access_token","x":"v"}`,
+		`{"b":"{\"access_token\":\"v9\",\"x\":\"v\"}"}`:                   `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
+		`{"b":"{\"access_token\": \n\"v9\\\"v9\"}"}`:                      `{"b":"{\"access_token\": \n\"[redacted]\"}"}`,
+		`{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`:                     `{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`,
+		`{"b":"{\"access_token\":[\"v9]\"],\"x\":\"v\"}"}`:                `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
+		"data: {\"access_token\":\"v9\"}\n\ndata: x\n":                    "data: {\"access_token\":\"[redacted]\"}\n\ndata: x\n",
+		`{'access_token': 'v9', 'b': "v"}`:                                `{'access_token': '[redacted]', 'b': "v"}`,
+		`<SecretAccessKey>v9+/=</SecretAccessKey><a>v</a>`:                `<SecretAccessKey>[redacted]</SecretAccessKey><a>v</a>`,
+		`<s:SecretAccessKey a="v">v9</s:SecretAccessKey>`:                 `<s:SecretAccessKey a="v">[redacted]</s:SecretAccessKey>`,
+		`<SecretAccessKey/><a>v</a>`:                                      `<SecretAccessKey/><a>v</a>`,
+		`<SecretAccessKey a="v"/><a>v</a>`:                                `<SecretAccessKey a="v"/><a>v</a>`,
+		`<SecretAccessKey></SecretAccessKey>`:                             `<SecretAccessKey></SecretAccessKey>`,
+		`<SecretAccessKey><![CDATA[v9]]></SecretAccessKey>`:               `<SecretAccessKey>[redacted]</SecretAccessKey>`,
+		`{"u":"https://raw/a?token=v9&x=v"}`:                              `{"u":"https://raw/a?token=[redacted]&x=v"}`,
+		`{"u":"https://i/a?x=v\u0026jwt=v9.v9-_~\u0026y"}`:                `{"u":"https://i/a?x=v\u0026jwt=[redacted]\u0026y"}`,
+		`<img src="https://i/a?x=v&amp;jwt=v9&amp;y=v">`:                  `<img src="https://i/a?x=v&amp;jwt=[redacted]&amp;y=v">`,
+		`access_token=v9&scope=repo&token_type=bearer`:                    `access_token=[redacted]&scope=repo&token_type=bearer`,
+		`app://cb#access_token=v9&state=v`:                                `app://cb#access_token=[redacted]&state=v`,
+		`/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3Dv9 x`:                    `/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3D[redacted] x`,
+		`?next_token=v&tokens=v&mytoken=v`:                                `?next_token=v&tokens=v&mytoken=v`,
+		`?token=&x=v`:                                                     `?token=&x=v`,
+		`"token":"v"`:                                                     `"token":"v"`, // a parameter, and no member
+		`<s:SecretAccessKey>v9</s:SecretAccessKey> <b>v</b>`:              `<s:SecretAccessKey>[redacted]</s:SecretAccessKey> <b>v</b>`,
+		`<SecretAccessKey a="?token=v9">v9</SecretAccessKey>`:             `<SecretAccessKey a="?token=[redacted]">[redacted]</SecretAccessKey>`,
+		`<access_token><SecretAccessKey>v9</SecretAccessKey>`:             `<access_token><SecretAccessKey>[redacted]</SecretAccessKey>`,
+		`{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`: `{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`,
 	} {
 		if out, _ := n.Text(in); out != want {
 			t.Errorf("%s\n is %s\nwant %s", in, out, want)
@@ -87,6 +91,71 @@ func TestNamesThatAreRefused(t *testing.T) {
 	if _, err := redact.NewNamed(make([]string, 65), nil); err == nil {
 		t.Error("65")
 	}
+}
+
+// hidden are members of an answer that a box may have had a say in: with each of them somebody
+// tries to hide the name of a member behind it, or its value.
+var hidden = []string{
+	`x:access_token y`, `<access_token y`, `<x:access_token y`, `x:access_token>`, `<access_token>`, `<access_token y>`,
+	`'access_token':`, `'access_token':'`, `'access_token':"`, `'access_token': `, `'access_token':[`, `'access_token':{`, `'access_token'`,
+	`"access_token":`, `"access_token":"`, `"access_token":{`, `"access_token"`, `\"access_token\":`, `\"access_token\":\"`,
+	`?access_token=`, `&access_token=a`, `%26access_token%3D`, `access_token`, `,"`, `'`, `<!`, `<![CDATA[`, `/>`, `>`, `</`,
+}
+
+// Whatever a box has had an answer say, a secret with a name is not in it.
+func TestNamedIsNotHidden(t *testing.T) {
+	t.Parallel()
+	n := named(t)
+	for _, first := range hidden {
+		for _, second := range append([]string{""}, hidden...) {
+			notHidden(t, n, first, second)
+		}
+	}
+}
+
+func notHidden(t *testing.T, n *redact.Named, first, second string) {
+	t.Helper()
+	for _, form := range []string{
+		`{"a":%s,"b":%s,"access_token":"never-said"}`, `{"a":%s,"n":{"b":%s},"access_token": "never-said"}`, `[{"a":%s},{"b":%s,"access_token":12345}]`,
+		`{"a":%s,"access_token":"other","b":%s,"SecretAccessKey":"never-said"}`,
+	} {
+		in := fmt.Sprintf(form, quoted(first), quoted(second))
+		if out, _ := n.Text(in); strings.Contains(out, "never-said") || strings.Contains(out, "12345") {
+			t.Errorf("%s\n is %s", in, out)
+		}
+	}
+	in := fmt.Sprintf("<k><a b=%s>%s</a><SecretAccessKey>never-said</SecretAccessKey></k>", escaped(quoted(first)), escaped(second))
+	if out, _ := n.Text(in); strings.Contains(out, "never-said") {
+		t.Errorf("%s\n is %s", in, out)
+	}
+}
+
+// quoted is a string of JSON in which < > & stay as they are.
+func quoted(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func escaped(s string) string {
+	var b bytes.Buffer
+	_ = xml.EscapeText(&b, []byte(s))
+	return b.String()
+}
+
+func FuzzNamedIsNotHidden(f *testing.F) {
+	for i, first := range hidden {
+		f.Add(first, hidden[(i+7)%len(hidden)])
+	}
+	n := named(f)
+	f.Fuzz(func(t *testing.T, first, second string) {
+		if strings.Contains(first+second, "never-said") || strings.Contains(first+second, "12345") {
+			return
+		}
+		notHidden(t, n, first, second)
+	})
 }
 
 // However an answer is cut, it is marked as the whole is. What JSON and XML themselves read as
@@ -118,9 +187,7 @@ func FuzzNamed(f *testing.F) {
 				t.Fatalf("%s is %s, %v", in, s, err)
 			}
 		}
-		var b bytes.Buffer
-		_ = xml.EscapeText(&b, []byte(value))
-		if s, _ := n.Text("<SecretAccessKey>" + b.String() + "</SecretAccessKey>"); value != "" && s != "<SecretAccessKey>"+redact.Mark+"</SecretAccessKey>" {
+		if s, _ := n.Text("<SecretAccessKey>" + escaped(value) + "</SecretAccessKey>"); value != "" && s != "<SecretAccessKey>"+redact.Mark+"</SecretAccessKey>" {
 			t.Fatalf("%q in XML is %q", value, s)
 		}
 		if s, _ := n.Text("https://x/?a=1&jwt=" + url.QueryEscape(value) + "&b=1"); value != "" && s != "https://x/?a=1&jwt="+redact.Mark+"&b=1" {

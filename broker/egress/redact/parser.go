@@ -21,7 +21,9 @@ type parser struct {
 	a     *automaton
 	state uint32
 	at    where
+	tag   bool // a value is in the attributes of an element
 	last  byte // read before
+	tail  []byte
 	marks int
 
 	// Of the value that is read:
@@ -40,7 +42,7 @@ func (n *Named) begin() parser { return parser{a: n.a, state: n.a.step(0, '&') &
 // feed reads p, and appends to out what is no value that is looked for.
 func (s *parser) feed(out, p []byte) []byte {
 	for i := 0; i < len(p); {
-		if s.at == inText {
+		if s.at == inText || s.at == inTag {
 			from := i
 			i = s.text(p, i)
 			out = append(out, p[from:i]...)
@@ -52,13 +54,18 @@ func (s *parser) feed(out, p []byte) []byte {
 			i++
 		}
 	}
+	if len(p) >= maxTail {
+		s.tail = s.tail[:0]
+	}
+	s.tail = append(s.tail, p[max(0, len(p)-maxTail):]...)
+	s.tail = s.tail[max(0, len(s.tail)-maxTail):]
 	return out
 }
 
-// text reads until a name ends, and says where.
+// text reads until a name ends, or the attributes of an element, and says where.
 func (s *parser) text(p []byte, i int) int {
 	for ; i < len(p); i++ {
-		if s.state == 0 {
+		if s.state == 0 && s.at == inText {
 			for i < len(p) && !s.a.first[p[i]] {
 				i++
 			}
@@ -66,164 +73,90 @@ func (s *parser) text(p []byte, i int) int {
 				break
 			}
 		}
-		if s.state = s.a.step(s.state, p[i]); s.state < hit {
+		s.state = s.a.step(s.state, p[i])
+		name, tagEnds := s.state >= hit && s.begins(p, i), s.at == inTag && p[i] == '>'
+		s.state &^= hit
+		if !name && !tagEnds {
 			continue
 		}
 		if i > 0 {
 			s.last = p[i-1]
 		}
-		s.named(p[i])
+		switch {
+		case name:
+			s.named(p[i])
+		case s.last == '/':
+			*s = parser{a: s.a, tail: s.tail, marks: s.marks}
+		default:
+			*s = parser{a: s.a, tail: s.tail, marks: s.marks, at: inElement}
+		}
 		return i + 1
 	}
 	s.last = p[i-1]
 	return i
 }
 
+// Of a tag that begins before p the tail holds the prefix and the name.
+const (
+	maxPrefix = 64
+	maxTail   = maxPrefix + maxName + 4
+)
+
+// begins reports whether the name that ends at i has a value. One behind a colon is only that of
+// an element when this is a tag that opens: what it is in may be any text.
+func (s *parser) begins(p []byte, i int) bool {
+	if p[i] != ' ' && p[i] != '>' {
+		return true
+	}
+	at := func(j int) byte {
+		switch {
+		case j >= 0:
+			return p[j]
+		case j >= -len(s.tail):
+			return s.tail[len(s.tail)+j]
+		}
+		return 0 // the text begins behind it
+	}
+	from := i + 1 - int(s.a.of(s.state&^hit).found)
+	if at(from) == '<' {
+		return true
+	}
+	for j := from - 1; j >= from-maxPrefix; j-- {
+		if b := at(j); !nameByte(b) {
+			return b == '<'
+		}
+	}
+	return true // nobody calls a namespace that: rather too much is marked
+}
+
+// nameByte reports what the prefix of an element may hold, of which all that is not ASCII may
+// be letters.
+func nameByte(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b == '-' || b == '_' || b == '.' || b >= 0x80
+}
+
 // named begins a value: what its name ended with says of which kind.
 func (s *parser) named(end byte) {
-	before := s.last
-	*s = parser{a: s.a, marks: s.marks, last: end, at: inParameter}
+	before, tag := s.last, s.at == inTag
+	*s = parser{a: s.a, tail: s.tail, marks: s.marks, last: end, at: inParameter, tag: tag}
 	switch end {
 	case '"', '\'':
 		s.at, s.escaped = afterName, before == '\\'
 	case '>':
-		s.at = inElement
+		s.at, s.tag = inElement, false
 	case ' ':
 		s.at = inTag
 	}
 }
 
-// value reads a byte after a name. used is false for one that is text again.
-func (s *parser) value(out []byte, b byte) (_ []byte, used bool) {
-	switch s.at {
-	case afterName, beforeValue:
-		return s.member(out, b)
-	case inString:
-		return s.inString(out, b), true
-	case inNested:
-		s.inNested(b)
-		return out, true
-	case inScalar:
-		if inWord(b) {
-			return out, true
-		}
-	case inTag:
-		if b == '>' {
-			s.at = inElement
-			if s.last == '/' {
-				s.at = inText
-			}
-		}
-		return append(out, b), true
-	case inElement:
-		if s.at = inAngle; b != '<' {
-			s.at, out = inElement, s.mark(out, "")
-		}
-		return out, true
-	case inAngle:
-		if b == '!' { // CDATA, or a comment
-			s.at = inElement
-			return s.mark(out, ""), true
-		}
-		out = append(out, '<')
-	case inParameter:
-		if inWord(b) || b == '%' || b == '/' || b == '=' || b == '~' || b == ':' || b == '*' || b == '!' || b == '@' || b == '$' {
-			return s.mark(out, ""), true
-		}
+// over goes on behind a value, of which it has read a last byte that may begin a name, too: 0 =
+// none such. A text may have looked like a name, so that its quote was taken for that of a value.
+func (s *parser) over(last byte) {
+	s.at, s.state = inText, 0
+	if s.tag {
+		s.at = inTag
 	}
-	s.at = inText
-	return out, false
-}
-
-// member reads what stands between a name and its value, and how the value begins.
-func (s *parser) member(out []byte, b byte) ([]byte, bool) {
-	space := b == ' ' || b == '\t' || b == '\r' || b == '\n'
-	escape := s.escaped && (b == '\\' || s.last == '\\' && (b == 'n' || b == 'r' || b == 't'))
-	if s.at == afterName && b == ':' {
-		s.at = beforeValue
-		return append(out, b), true
+	if last != 0 {
+		s.state = s.a.step(0, last) &^ hit
 	}
-	if space || escape {
-		return append(out, b), true
-	}
-	quotes := `"`
-	if s.escaped {
-		quotes = `\"`
-	}
-	switch {
-	case s.at == afterName:
-	case b == '"' || b == '\'':
-		s.at, s.quote = inString, b
-		return append(out, b), true
-	case b == '{' || b == '[':
-		s.at, s.depth = inNested, 1
-		return s.mark(out, quotes), true
-	case b == '-' || b >= '0' && b <= '9':
-		s.at = inScalar
-		return s.mark(out, quotes), true
-	}
-	s.at = inText
-	return out, false
-}
-
-// inString reads a string to its end: the quote, with as many backslashes before it as one
-// has that ends.
-func (s *parser) inString(out []byte, b byte) []byte {
-	if b == '\\' {
-		s.slashes++
-		return out
-	}
-	slashes := s.slashes
-	s.slashes = 0
-	if b != s.quote || !s.bare(slashes) {
-		return s.mark(out, "")
-	}
-	if slashes > 1 { // others than the quote's own: the string is not empty
-		out = s.mark(out, "")
-	}
-	s.at = inText
-	if s.escaped {
-		out = append(out, '\\')
-	}
-	return append(out, b)
-}
-
-// bare reports a quote that is one of the syntax, behind so many backslashes.
-func (s *parser) bare(slashes int) bool {
-	if s.escaped {
-		return slashes%4 == 1
-	}
-	return slashes%2 == 0
-}
-
-func (s *parser) inNested(b byte) {
-	slashes := s.slashes
-	s.slashes = 0
-	switch {
-	case b == '\\':
-		s.slashes = slashes + 1
-	case b == '"' && s.bare(slashes):
-		s.quoted = !s.quoted
-	case s.quoted:
-	case b == '{' || b == '[':
-		s.depth++
-	case b == '}' || b == ']':
-		if s.depth--; s.depth == 0 {
-			s.at = inText
-		}
-	}
-}
-
-// mark writes that there was a value, once.
-func (s *parser) mark(out []byte, quotes string) []byte {
-	if s.marked {
-		return out
-	}
-	s.marked = true
-	s.marks++
-	return append(append(append(out, quotes...), Mark...), quotes...)
-}
-
-func inWord(b byte) bool {
-	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b == '-' || b == '_' || b == '.' || b == '+'
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -309,6 +310,55 @@ func BenchmarkReader(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// Every two words of two letters, of up to seven: what is found where one begins or ends in the
+// other is what a search that forgets nothing finds.
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	var words []string
+	for n := 4; n <= 7; n++ {
+		for bits := range 1 << n {
+			w := make([]byte, n)
+			for i := range w {
+				w[i] = 'a' + byte(bits>>i&1)
+			}
+			words = append(words, string(w))
+		}
+	}
+	for i, w := range words {
+		for _, v := range words[i%5*7:] {
+			if len(v) <= len(w) {
+				continue
+			}
+			a, err := redact.Ends([]string{w, v}, v+w+v[1:])
+			if want := ends([]string{w, v}, v+w+v[1:]); err != nil || !slices.Equal(a, want) {
+				t.Fatalf("%q and %q: %v, %v; want %v", w, v, a, err, want)
+			}
+		}
+	}
+}
+
+// ends is, for each byte of text, how long the longest word is that ends with it.
+func ends(words []string, text string) []int {
+	out := make([]int, len(text))
+	for i := range out {
+		for _, w := range words {
+			if strings.HasSuffix(text[:i+1], w) {
+				out[i] = max(out[i], len(w))
+			}
+		}
+	}
+	return out
+}
+
+func TestOneBehindTheOther(t *testing.T) {
+	t.Parallel()
+	for _, secrets := range [][]string{{"abcdefghijkl", "bcdefghi"}, {"bcdefghi", "abcdefghijkl"}} {
+		if out, n := mustNew(t, secrets...).Text("--abcdefghi--"); n != 1 || strings.Contains(out, "bcdefghi") {
+			t.Errorf("%v: %q, %d marks", secrets, out, n)
 		}
 	}
 }

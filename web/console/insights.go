@@ -14,6 +14,9 @@ import (
 	"ebb/web/console/chart"
 )
 
+// usageShown is how many rows there are of what was granted and used.
+const usageShown = 10
+
 // insightsPage is what a window says: numbers of the broker's, and where they are drawn.
 type insightsPage struct {
 	broker.Insights
@@ -28,7 +31,8 @@ type insightsPage struct {
 	Totals                  broker.FigureCell
 	Scopes, Providers, Ends []barRow
 	Habits                  []string
-	Policy                  string // path of the page where rules are written; "" = there is none
+	Usage                   broker.Usage // its first rows
+	Policy                  string       // path of the page where rules are written; "" = there is none
 }
 
 type insightsWindow struct {
@@ -85,8 +89,12 @@ func (s *Console) insights(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
+	used, err := s.b.Usage(c.Request().Context(), v.Principal, in.From, broker.UsageByScope)
+	if err != nil {
+		return err
+	}
 	page := insightsOf(in)
-	page.Windows = windows
+	page.Windows, page.Usage = windows, used.First(usageShown)
 	if slices.ContainsFunc(s.Routes(), func(r web.Route) bool { return r.Method == http.MethodGet && r.Path == "/policy" }) {
 		page.Policy = "/policy"
 	}

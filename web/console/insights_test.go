@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -11,7 +12,11 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/broker/brokertest"
+	"ebb/broker/storetest"
+	"ebb/scopes"
+	"ebb/scopes/policy"
 )
 
 var svgTag = regexp.MustCompile(`(?s)<svg.*?</svg>`)
@@ -49,7 +54,7 @@ func TestInsightsOfNothing(t *testing.T) {
 	b := h.as(brokertest.Auditor)
 	for _, q := range []string{"", "?window=24h", "?window=7d", "?window=30d"} {
 		a := b.get("/insights" + q)
-		a.is(t, http.StatusOK, "of 0 answers", "nobody decided", "Nothing was issued.", "No task ended.", "never fetched")
+		a.is(t, http.StatusOK, "of 0 answers", "nobody decided", "Nothing was issued.", "No task ended.", "never fetched", "No credential that stays in ebb was issued.", "0 more were handed out")
 		if drawings(t, a) == 0 || strings.Contains(a.body, "NaN") {
 			t.Errorf("%s: %s", q, a.body)
 		}
@@ -95,4 +100,38 @@ func TestInsightsOfOne(t *testing.T) {
 	b = h.as(brokertest.Auditor)
 	b.get("/insights").is(t, http.StatusOK, "of 0 answers")
 	b.get("/insights?window=7d").is(t, http.StatusOK, "of 1 answers", `<tr><th scope="row">4 Mar</th><td>0</td><td>0</td><td>1</td>`)
+}
+
+// TestInsightsOfUses: what was granted stands beside what was used of it, in a window of its
+// own, and shows names as names.
+func TestInsightsOfUses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{Start: storetest.Epoch.Add(time.Hour)})
+	task := storetest.Task()
+	records := []broker.Record{{OpenTask: &task}}
+	for i := range 13 {
+		l := storetest.Lease(task.ID)
+		l.Scopes, l.Tool = scopes.MustParseSet(fmt.Sprintf("orders:eu/%d:read", i%12)), "<b>git"
+		if i == 11 {
+			l.Delivery = policy.DeliveryToken
+		}
+		r := broker.Record{IssueLease: &l}
+		if i == 0 {
+			r.Entries = []audit.Entry{{At: l.IssuedAt.Add(time.Second), Kind: audit.EgressAllowed, Actor: l.Sandbox, TaskID: task.ID, LeaseID: l.ID}}
+		}
+		records = append(records, r)
+	}
+	for _, r := range records {
+		if err := h.Store.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := h.as(brokertest.Auditor).get("/insights")
+	a.is(t, http.StatusOK, `<bdi class="name">orders:eu/8:read</bdi></td><td data-column="Tool"><bdi class="name">&lt;b&gt;git</bdi>`, "0 (0 %)", `<span class="tag warn">1</span>`,
+		"1 (50 %)", "the scopes with the most that were never used", `<td data-column="Requests">1</td><td data-column="Last"><time datetime="2026-03-04T06:06:07Z">`, "1 more were handed out")
+	if n := strings.Count(a.body, `data-column="Never used"`); n != 10 || strings.Contains(a.body, "<b>git") {
+		t.Errorf("%d rows", n)
+	}
+	h.Clock.Add(30 * 24 * time.Hour)
+	h.as(brokertest.Auditor).get("/insights?window=7d").is(t, http.StatusOK, "No credential that stays in ebb was issued.")
 }

@@ -64,34 +64,42 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	if !injects && !connects || !b.byEgress(l) {
 		return Usable{}, noUse(errInHand)
 	}
-	now := b.now()
-	if l.State != LeaseLive || !now.Before(l.ExpiresAt) {
-		return Usable{}, noUse(errNotLive)
-	}
-	live, err := b.admitUse(ctx, l.TaskID)
-	often, isRate := errors.AsType[*RateError](err)
-	switch {
-	case isRate:
-		return Usable{}, &Error{Kind: TooMany, Public: "This task sends too many requests. Wait, then try again.", Cause: often, RetryAfter: max(often.RetryAfter, time.Millisecond)}
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTaskClosed):
-		return Usable{}, noUse(errNotLive)
-	case err != nil:
-		return Usable{}, unavailable(err)
-	case live.State != TaskOpen || b.over(live): // a paused task uses nothing
-		return Usable{}, noUse(ErrTaskPaused)
-	}
-	if alive, err := b.alive(ctx, l.TaskID, l.ID); err != nil {
-		return Usable{}, unavailable(err)
-	} else if !alive {
-		return Usable{}, noUse(errNotLive)
+	t, err := b.liveUse(ctx, l)
+	if err != nil {
+		return Usable{}, err
 	}
 	handle, err := b.opened(ctx, l)
 	if err != nil {
 		return Usable{}, err
 	}
 	target := b.targetOf(l, handle)
-	target.DiesAt, target.Now = earliest(l.ExpiresAt, target.DiesAt), now
-	return Usable{Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare, task: live.Task, Target: target}, nil
+	target.DiesAt, target.Now = earliest(l.ExpiresAt, target.DiesAt), b.now()
+	return Usable{Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare, task: t, Target: target}, nil
+}
+
+// liveUse counts one use of a lease, if it and its task are alive, and returns the task.
+func (b *Broker) liveUse(ctx context.Context, l Lease) (Task, error) {
+	if l.State != LeaseLive || !b.now().Before(l.ExpiresAt) {
+		return Task{}, noUse(errNotLive)
+	}
+	live, err := b.admitUse(ctx, l.TaskID)
+	often, isRate := errors.AsType[*RateError](err)
+	switch {
+	case isRate:
+		return Task{}, &Error{Kind: TooMany, Public: "This task sends too many requests. Wait, then try again.", Cause: often, RetryAfter: max(often.RetryAfter, time.Millisecond)}
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTaskClosed):
+		return Task{}, noUse(errNotLive)
+	case err != nil:
+		return Task{}, unavailable(err)
+	case live.State != TaskOpen || b.over(live): // a paused task uses nothing
+		return Task{}, noUse(ErrTaskPaused)
+	}
+	if alive, err := b.alive(ctx, l.TaskID, l.ID); err != nil {
+		return Task{}, unavailable(err)
+	} else if !alive {
+		return Task{}, noUse(errNotLive)
+	}
+	return live.Task, nil
 }
 
 // opened is the handle of a lease of which egress needs one. It is opened for each

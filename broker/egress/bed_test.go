@@ -119,7 +119,7 @@ func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Confi
 	pool.AddCert(b.upstream.Certificate())
 	b.names = &names{answers: map[string][][]string{"api.example.com.": {{"127.0.0.1"}}, "www.example.com.": {{"127.0.0.1"}}}}
 	b.cfg = egress.Config{
-		Leases: b.Broker, Record: b.Broker, Roots: pool, Logger: slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Leases: b.Broker, Hosts: b.Broker, Record: b.Broker, Roots: pool, Logger: slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Dialer: &egress.Dialer{Resolver: b.names, Private: map[string][]netip.Prefix{"api.example.com": {netip.MustParsePrefix("127.0.0.1/32")}, "www.example.com": {netip.MustParsePrefix("127.0.0.1/32")}}},
 	}
 	b.proxy, err = egress.New(b.cfg)

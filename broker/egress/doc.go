@@ -28,6 +28,7 @@
 //	redactors.go    what looks for that in answers, once for each lease
 //	session.go      a session of PostgreSQL: the box logs in here, and ebb at the database
 //	sessions.go     the keys by which a box cancels a query
+//	pipe.go         connections of SSH: as they are, to hosts that a lease is for
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of
 //	free.go         how often a box has ebb do what costs the box nothing

@@ -12,6 +12,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/egress/redact"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
 
@@ -22,6 +23,13 @@ type Leases interface {
 	Injectable(ctx context.Context, c broker.Caller) ([]broker.Lease, error)
 	Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error)
 	Endpoint(l broker.Lease) (at provider.Endpoint, is bool)
+}
+
+// Hosts says by which credential a caller may open a connection to a host in a protocol of the
+// host's own, and whether it may now; *broker.Broker does.
+type Hosts interface {
+	Reaching(ctx context.Context, c broker.Caller, host exact.Host) (leaseID string, err error)
+	Reach(ctx context.Context, c broker.Caller, leaseID string, host exact.Host) (broker.Usable, error)
 }
 
 // Record keeps what goes out on the record; *broker.Broker does. Nothing goes out unless
@@ -35,6 +43,7 @@ type Record interface {
 // Config is what New needs.
 type Config struct {
 	Leases Leases  // required
+	Hosts  Hosts   // nil = none is reached
 	Record Record  // required
 	Dialer *Dialer // required
 	// Roots verify upstreams; nil = those of this machine.

@@ -25,6 +25,7 @@ const (
 	NoCredential exact.Reason = "no_credential"      // its placeholder is none of the caller's, or over
 	BadAnswer    exact.Reason = "bad_answer"         // what came back cannot be read for secrets
 	NotTLS       exact.Reason = "not_tls"            // what is in its tunnel is no TLS for its host
+	NotSSH       exact.Reason = "not_ssh"            // what is in its tunnel begins as SSH and is none, or its server's answer is
 	TooOften     exact.Reason = "rate_limited"       // its task sends too many requests
 	TooMuch      exact.Reason = "too_much"           // its body is too large, or its task has sent enough
 	NoRecord     exact.Reason = "record_unavailable" // it cannot be put on the record: later, perhaps

@@ -111,8 +111,12 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	t := &tunnel{Conn: conn, host: h, early: append([]byte(nil), early...), b: b}
 	ctx, cancel := context.WithTimeout(r.Context(), helloTime)
 	defer cancel()
-	if b.startup(ctx, t) {
+	switch first, said := t.begins(ctx); {
+	case said && first == 0: // PostgreSQL: the first byte of a length that is never long
 		b.session(r, t)
+		return
+	case said && first == identification[0]:
+		b.pipe(r, t)
 		return
 	}
 	tlsConn := tls.Server(t, &tls.Config{
@@ -142,18 +146,22 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// startup reports whether what is in a tunnel begins as PostgreSQL does, with the first byte
-// of a length that is never long. TLS begins with the type of its record (RFC 8446 section 5.1).
-func (b *box) startup(ctx context.Context, t *tunnel) bool {
+// begins is the first byte that a tunnel's client sends; said is false when none came in time.
+// What it is tells protocols apart: TLS begins with the type of its record (RFC 8446 section
+// 5.1), which is neither 0 nor a letter.
+func (t *tunnel) begins(ctx context.Context) (first byte, said bool) {
 	if len(t.early) == 0 {
-		first := make([]byte, 1)
+		one := make([]byte, 1)
 		end, _ := ctx.Deadline()
 		_ = t.SetReadDeadline(end)
-		n, _ := t.Conn.Read(first)
+		n, _ := t.Conn.Read(one)
 		_ = t.SetReadDeadline(time.Time{})
-		t.early = first[:n]
+		t.early = one[:n]
 	}
-	return len(t.early) > 0 && t.early[0] == 0
+	if len(t.early) == 0 {
+		return 0, false
+	}
+	return t.early[0], true
 }
 
 // tunnel is a connection behind CONNECT; of a request to a base URL, the host alone.

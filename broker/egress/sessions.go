@@ -20,11 +20,21 @@ type sessions struct {
 	at map[exact.Host]bool // where there was one: places of the operator's, a few
 }
 
-// known reports whether there was a session at a host: it takes no certificate.
+// known reports whether there was a session or a connection at a host: it takes no certificate.
 func (o *sessions) known(h exact.Host) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.at[h]
+}
+
+// met notes that there is a connection to a host.
+func (o *sessions) met(h exact.Host) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.at == nil {
+		o.at = map[exact.Host]bool{}
+	}
+	o.at[h] = true
 }
 
 // cancellable is a session for as long as its context.
@@ -35,12 +45,12 @@ type cancellable struct {
 
 // keep gives a session at a host a key until forget.
 func (o *sessions) keep(ctx context.Context, h exact.Host, s provider.Session) (key pgwire.Key, forget func()) {
+	o.met(h)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.of == nil {
-		o.of, o.at = map[pgwire.Key]cancellable{}, map[exact.Host]bool{}
+		o.of = map[pgwire.Key]cancellable{}
 	}
-	o.at[h] = true
 	for key.ProcessID = s.ProcessID; ; {
 		var secret [4]byte
 		_, _ = rand.Read(secret[:]) // never fails (crypto/rand)

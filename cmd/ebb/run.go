@@ -21,13 +21,13 @@ type runFlags struct {
 	read, env  []string
 	grace      time.Duration
 
-	credentials, git, hosts []string
-	aws                     string
-	memory                  string  // "" = as much as mostMemory says
-	cpus                    float64 // 0 = all
-	pids                    uint64
-	join                    string // the task; "" = one of its own
-	pg                      string
+	credentials, git, hosts, ssh []string
+	aws                          string
+	memory                       string  // "" = as much as mostMemory says
+	cpus                         float64 // 0 = all
+	pids                         uint64
+	join                         string // the task; "" = one of its own
+	pg                           string
 }
 
 // runHeartbeat is how long a task of `ebb run` lives without a sign of life, if nobody says otherwise.
@@ -67,6 +67,7 @@ ends the task.`,
 	f.StringArrayVar(&flags.credentials, "credential", nil, "variable of the box that holds a placeholder, `NAME=SCOPE`, repeatable")
 	f.StringArrayVar(&flags.git, "git", nil, "host that git in the box may ask a credential for, `HOST=SCOPE`, repeatable")
 	f.StringVar(&flags.aws, "aws", "", "`SCOPE` of the credentials that AWS's clients in the box find by themselves")
+	f.StringArrayVar(&flags.ssh, "ssh", nil, "host that ssh in the box logs in at, with a certificate whose key stays here, `HOST[:PORT]=SCOPE`, repeatable")
 	f.StringArrayVar(&flags.hosts, "host", nil, "`HOST[:PORT]` that programs reach which ignore HTTPS_PROXY, repeatable")
 	f.StringVar(&flags.pg, "pg", "", "`SCOPE` of a database that psql in the box and its like find in their environment")
 	f.StringVar(&flags.user, "user", "", "as root: who the box is, `UID[:GID]`; default: the owner of the work directory")

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +32,7 @@ type boxed struct {
 	tool   string
 	// Placeholders in variables, and hosts that git asks for.
 	credentials, git []given
+	ssh              []sshGiven  // hosts of ssh
 	aws              scopes.Set  // for AWS's clients
 	pg               scopes.Set  // of a database; empty = none
 	hosts            []string    // that are reached without a proxy, with their ports
@@ -80,7 +82,10 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	if in.aws, err = parseAWS(flags.aws); err != nil {
 		return nil, err
 	}
-	if in.hosts, err = parseHosts(flags.hosts); err != nil {
+	if in.ssh, err = parseSSH(flags.ssh); err != nil {
+		return nil, err
+	}
+	if in.hosts, err = parseHosts(append(slices.Clone(flags.hosts), names(in.ssh)...)); err != nil {
 		return nil, err
 	}
 	if in.pg, err = scopes.ParseSet(flags.pg); err != nil && flags.pg != "" {
@@ -92,8 +97,8 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 
 // noneOf refuses flags that only a box could keep.
 func (c *cli) noneOf(flags *runFlags) error {
-	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts) > 0 || flags.user != "" || flags.aws != "" || flags.pg != "" || flags.memory != "" || flags.cpus != 0 || flags.pids != defaultPIDs {
-		return usage("--read, --env, --credential, --git, --aws, --host, --pg, --user, --memory, --cpus and --pids are for a box", "leave them out with --box none: CMD sees what you see")
+	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts)+len(flags.ssh) > 0 || flags.user != "" || flags.aws != "" || flags.pg != "" || flags.memory != "" || flags.cpus != 0 || flags.pids != defaultPIDs {
+		return usage("--read, --env, --credential, --git, --ssh, --aws, --host, --pg, --user, --memory, --cpus and --pids are for a box", "leave them out with --box none: CMD sees what you see")
 	}
 	return nil
 }
@@ -158,9 +163,12 @@ func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed,
 	if err := c.givePG(ctx, k.sandbox, in); err != nil {
 		return err
 	}
+	if err := c.giveSSH(ctx, serving, o, k, in); err != nil {
+		return err
+	}
 	go func() {
 		_ = ask.Serve(serving, l, ask.Config{
-			Sandbox: k.sandbox, Tool: in.tool, Prove: k.prove, Complete: k.complete, Asked: func(r client.TokenRequest) { c.sayAsked(r.Scope) },
+			Sandbox: k.sandbox, Keyless: true, Tool: in.tool, Prove: k.prove, Complete: k.complete, Asked: func(r client.TokenRequest) { c.sayAsked(r.Scope) },
 		})
 	}()
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/provider/ssh/krl"
 	"ebb/cmd/ebb/internal/config"
@@ -18,6 +19,7 @@ import (
 type sshDriver interface {
 	Authorities() ([]byte, error)
 	KRL(ctx context.Context) (krl.List, error)
+	KnownHosts(h exact.Host) (lines []byte, known bool)
 }
 
 // sshHosts answers the hosts of every SSH provider.
@@ -56,6 +58,25 @@ func (h sshHosts) Authorities(name string) ([]byte, error) {
 		return nil, unavailable("The CA keys cannot be read.", err)
 	}
 	return b, nil
+}
+
+// KnownHosts implements api.SSHHosts.
+func (h sshHosts) KnownHosts(name string, host exact.Host) ([]byte, error) {
+	if name == "" && len(h) == 1 {
+		name = slices.Collect(maps.Keys(h))[0]
+	}
+	d, known := h[name]
+	switch {
+	case name == "":
+		return nil, broker.E(broker.Invalid, "There are several SSH providers: name one with ?provider=.", nil)
+	case !known:
+		return nil, noSSH()
+	}
+	lines, known := d.KnownHosts(host)
+	if !known {
+		return nil, broker.E(broker.NotFound, "This provider has no such host. Have its operator name it under hosts of its group.", nil)
+	}
+	return lines, nil
 }
 
 // KRL implements api.SSHHosts. A host that trusts several CAs needs one list: the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/exact"
 	"ebb/broker/provider/ssh/krl"
 	"ebb/cmd/ebb/internal/config"
 )
@@ -104,6 +105,8 @@ func (brokenSSH) KRL(context.Context) (krl.List, error) {
 	return krl.List{}, errors.New("database down")
 }
 
+func (brokenSSH) KnownHosts(exact.Host) ([]byte, bool) { return nil, false }
+
 func TestNoHalfOfAList(t *testing.T) {
 	h := sshHosts{"a": brokenSSH{}}
 	var e *broker.Error
@@ -111,6 +114,9 @@ func TestNoHalfOfAList(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := h.Authorities(""); !errors.As(err, &e) || e.Kind != broker.Unavailable {
+		t.Errorf("%v", err)
+	}
+	if _, err := h.KnownHosts("a", exact.Host{Name: "a.example.com", Port: 22}); !errors.As(err, &e) || e.Kind != broker.NotFound {
 		t.Errorf("%v", err)
 	}
 	if _, err := h.KRL(t.Context(), "b"); !errors.As(err, &e) || e.Kind != broker.NotFound {

@@ -172,6 +172,7 @@ func (a *API) v1() []route {
 		{get, "/v1/revocations", below, call(a, http.StatusOK, a.revocations)},
 		{get, "/v1/ssh/ca", below, a.sshCA},
 		{get, "/v1/ssh/krl", below, a.sshKRL},
+		{get, "/v1/ssh/known_hosts", below, a.sshKnownHosts},
 		{post, "/v1/policy/explain", below, call(a, http.StatusOK, a.explain)},
 		{get, "/v1/policy", below, call(a, http.StatusOK, a.policy)},
 	}

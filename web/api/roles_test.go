@@ -19,7 +19,7 @@ var byRole = map[string][2]string{
 }
 
 // byEvidence are routes that no principal calls: a sandbox does, or anybody.
-var byEvidence = []string{"POST /v1/enroll", "POST /v1/challenge", "GET /v1/ssh/ca", "GET /v1/ssh/krl"}
+var byEvidence = []string{"POST /v1/enroll", "POST /v1/challenge", "GET /v1/ssh/ca", "GET /v1/ssh/krl", "GET /v1/ssh/known_hosts"}
 
 // TestRoles walks every route of the JSON API for every role, as the table in
 // docs/console.md says.

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
+	"ebb/broker/exact"
 )
 
 // SSHHosts is what hosts fetch that trust an SSH CA of ebb's. Errors are
@@ -19,6 +20,9 @@ type SSHHosts interface {
 	Authorities(provider string) ([]byte, error)
 	// KRL is the revocation list of a provider (OpenSSH PROTOCOL.krl); "" = of all.
 	KRL(ctx context.Context, provider string) ([]byte, error)
+	// KnownHosts are the keys of a host of a provider as lines of known_hosts; "" = of the only
+	// provider. Who asks knows the host's name: there is no list of them.
+	KnownHosts(provider string, host exact.Host) ([]byte, error)
 }
 
 // sshCA and sshKRL need no credentials: hosts have none of ebb's, and both are
@@ -29,6 +33,27 @@ func (a *API) sshCA(c echo.Context) error {
 
 func (a *API) sshKRL(c echo.Context) error {
 	return a.forHosts(c, "application/octet-stream", func(name string) ([]byte, error) { return a.cfg.SSH.KRL(c.Request().Context(), name) })
+}
+
+// sshKnownHosts says what a host proves itself with, which it says itself to who connects.
+func (a *API) sshKnownHosts(c echo.Context) error {
+	q := readQuery(c)
+	name, text := q.text("provider"), q.text("host")
+	if err := q.done(); err != nil {
+		return err
+	}
+	host, err := exact.ParseHost(text, 22)
+	if err != nil {
+		return broker.E(broker.Invalid, "host must be the name of a host, with :port where that is not 22.", err)
+	}
+	if a.cfg.SSH == nil {
+		return broker.E(broker.NotFound, "There is no SSH provider.", nil)
+	}
+	body, err := a.cfg.SSH.KnownHosts(name, host)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", body)
 }
 
 // forHosts answers with a validator, so that asking often costs little. A cache

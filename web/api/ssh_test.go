@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ebb/broker"
+	"ebb/broker/exact"
 )
 
 // hosts serves what it was given.
@@ -21,6 +22,13 @@ func (h *hosts) Authorities(name string) ([]byte, error) {
 		return nil, broker.E(broker.NotFound, "There is no such SSH provider.", nil)
 	}
 	return []byte("ssh-ed25519 AAAA " + name + "\n"), nil
+}
+
+func (h *hosts) KnownHosts(name string, host exact.Host) ([]byte, error) {
+	if host.Name != "web-1.example.com" {
+		return nil, broker.E(broker.NotFound, "There is no such host.", nil)
+	}
+	return []byte(host.String() + " " + name + "\n"), nil
 }
 
 func (h *hosts) KRL(context.Context, string) ([]byte, error) {
@@ -57,7 +65,11 @@ func TestSSHHostsNeedNoCredentials(t *testing.T) {
 	if a := r.do(t, r.request(http.MethodGet, "/v1/ssh/ca?provider=ssh", nil)); a.status != 200 || a.body != "ssh-ed25519 AAAA ssh\n" || a.header.Get("ETag") == "" {
 		t.Errorf("CA: %d %q", a.status, a.body)
 	}
+	if a := r.do(t, r.request(http.MethodGet, "/v1/ssh/known_hosts?provider=ssh&host=web-1.example.com", nil)); a.status != 200 || a.body != "web-1.example.com:22 ssh\n" {
+		t.Errorf("known hosts: %d %q", a.status, a.body)
+	}
 	for path, want := range map[string]int{
+		"/v1/ssh/known_hosts": 400, "/v1/ssh/known_hosts?host=127.0.0.1": 400, "/v1/ssh/known_hosts?host=*.example.com": 400, "/v1/ssh/known_hosts?host=web-2.example.com": 404,
 		"/v1/ssh/ca?provider=other": 404, "/v1/ssh/ca?provider=a&provider=b": 400, "/v1/ssh/ca?provider=": 400, "/v1/ssh/krl?x=1": 400, "/v1/ssh/ca?provider=a%0ab": 400,
 	} {
 		if a := r.do(t, r.request(http.MethodGet, path, nil)); a.status != want {

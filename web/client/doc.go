@@ -11,7 +11,7 @@
 //	requests.go    requests that wait for a person, and verdicts
 //	breakglass.go  when somebody approved alone
 //	leases.go      credentials on the record; usage.go  what was used of them
-//	secrets.go     secrets of the operator, by name
+//	secrets.go     secrets of the operator, by name; ssh.go  keys of an SSH host
 //	audit.go       audit entries, exports, checkpoints
 //	attestors.go   the attestors, and how one judges evidence
 //	policy.go      policy questions, the revocation feed

@@ -5,6 +5,7 @@
 //	effect.go   Describe: what a scope lets its holder do
 //	options.go  the provider's part of the configuration; problems.go  all at once
 //	plan.go     scopes -> principals, extensions and critical options
+//	hosts.go    where hosts are, and the keys that they have
 //	pubkey.go   the one line of authorized_keys that is certified
 //	cert.go     the certificate: serial, key id, dates
 //	ca.go       Signer; the CA in a directory of keys, or in a file

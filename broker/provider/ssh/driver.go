@@ -50,6 +50,7 @@ var (
 	_ provider.Checker   = (*Driver)(nil)
 	_ provider.Certifier = (*Driver)(nil)
 	_ provider.Runner    = (*Driver)(nil)
+	_ provider.Reacher   = (*Driver)(nil)
 )
 
 // New makes a driver; every problem of the options is reported at once. It makes

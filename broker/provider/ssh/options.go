@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ebb/broker/exact"
 )
 
 // Options are the provider's part of the configuration. docs/providers/ssh.md
@@ -40,6 +42,11 @@ type Options struct {
 type Group struct {
 	Logins        []string `json:"logins"` // required: accounts on the hosts
 	SourceAddress []string `json:"source_address"`
+	// Hosts are the names that sandboxes reach the group's hosts by through egress, with :port
+	// where that is not 22; a pattern has none. HostKeys are what these hosts prove themselves
+	// with: lines of .pub files, of a CA behind "@cert-authority ".
+	Hosts    []string `json:"hosts"`
+	HostKeys []string `json:"host_keys"`
 }
 
 // CAOptions say where the CA's key is. By default ebb makes one beside its own
@@ -93,6 +100,8 @@ func (s settings) bound() time.Duration {
 type group struct {
 	logins  []string
 	sources []netip.Prefix
+	hosts   []exact.Host // of a pattern: none
+	keys    []hostKey
 }
 
 var (
@@ -170,7 +179,9 @@ func (s *settings) group(p *problems, name string, g Group) {
 	if len(g.SourceAddress) > 0 {
 		sources = p.prefixes("groups, "+name+", source_address", g.SourceAddress)
 	}
-	s.groups[name] = group{logins: g.Logins, sources: sources}
+	checked := group{logins: g.Logins, sources: sources}
+	checked.parseHosts(p, name, g)
+	s.groups[name] = checked
 }
 
 func (s *settings) authority(p *problems, c CAOptions) {

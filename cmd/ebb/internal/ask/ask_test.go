@@ -142,6 +142,21 @@ func tell(c client.Credential) string {
 	return string(text)
 }
 
+// A box has no key of its own certified where the runner keeps the keys.
+func TestAskForAKey(t *testing.T) {
+	t.Parallel()
+	given := sandbox(func(client.TokenRequest) (client.Credential, error) {
+		return client.Credential{Token: provider.NewSecret("t"), LeaseID: "lse_1"}, nil
+	})
+	r := client.TokenRequest{Scope: scopes.MustParseSet("ssh:web/deploy:login"), PublicKey: "ssh-ed25519 AAAA"}
+	for _, keyless := range []bool{true, false} {
+		c, _ := serve(t, ask.Config{Sandbox: given, Keyless: keyless})
+		if _, err := c.Token(t.Context(), r); client.IsKind(err, broker.Forbidden) != keyless {
+			t.Errorf("%v: %v", keyless, err)
+		}
+	}
+}
+
 // TestRefusals: the box reads ebb's own words, and of the runner's machine nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()

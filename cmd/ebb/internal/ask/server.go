@@ -28,6 +28,8 @@ type Config struct {
 	Prove func(method, url, token string) (string, error)
 	// Complete ends the task, in the runner's name; nil = the box may not.
 	Complete func(context.Context) (Completed, error)
+	// Keyless: no key of who asks is certified, because its private half would be in the box.
+	Keyless bool
 	// Tool is the one that all the box asks for is asked for; "" = as the box says.
 	Tool string
 	// Asked is called when a person has to decide; nil = nobody wants to know.
@@ -120,6 +122,9 @@ func (c Config) token(ctx context.Context, q question, f *flow) (answer, error) 
 	}
 	if c.Tool != "" {
 		t.Tool = c.Tool
+	}
+	if c.Keyless && q.PublicKey != "" {
+		return answer{}, &client.Problem{Status: http.StatusForbidden, Kind: broker.Forbidden, Detail: "No key of a box is certified. Start it with ebb run --ssh HOST=SCOPE: the key is then the runner's."}
 	}
 	t.Pending = func(p client.Pending) {
 		if c.Asked != nil {

@@ -1,0 +1,207 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"ebb/broker/provider"
+)
+
+// Bounds of what each side says before SSH begins (RFC 4253 section 4.2): a line of at most 255
+// bytes, and of a server other lines before it.
+const (
+	maxIdentification = 255
+	maxBanner         = 8 << 10
+	answerTime        = 20 * time.Second // until a server has said its line
+)
+
+var (
+	identification = []byte("SSH-2.0-")
+	errNoSSH       = errors.New("it does not begin as SSH does")
+)
+
+// pipe carries an SSH connection to a host that a lease of the caller's is for, byte for byte.
+// It lives by that lease as a request does, and is on the record as one.
+func (b *box) pipe(r *http.Request, t *tunnel) {
+	defer func() { _ = t.Close() }()
+	select {
+	case b.busy <- struct{}{}:
+		defer func() { <-b.busy }()
+	case <-r.Context().Done():
+		return
+	}
+	s := &sending{b: b, tunnel: t, host: t.host, x: b.exchange(r)}
+	s.x.Host, s.x.Method, s.x.Protocol = t.host.String(), "", provider.SSH
+	leaseID, err := b.reaching(r.Context(), t)
+	if err != nil {
+		s.unpiped(r, err)
+		return
+	}
+	ctx, cut := context.WithCancelCause(r.Context())
+	defer cut(nil)
+	ctx, done := b.p.cuts.begin(ctx, append(lineage(b.who), leaseID)...)
+	defer done()
+	s.ctx, s.cut, s.leaseID = ctx, cut, leaseID
+	defer s.over()
+	// A cut waits for nobody.
+	defer context.AfterFunc(ctx, func() { _ = t.Close() })()
+	if err := s.carry(t); err != nil {
+		s.unpiped(r, err)
+	}
+}
+
+// reaching finds the lease that a connection leaves by. That costs a query, so that a box has so
+// many and no more.
+func (b *box) reaching(ctx context.Context, t *tunnel) (leaseID string, err error) {
+	if b.p.cfg.Hosts == nil {
+		return "", deny(NoCredential, nil)
+	}
+	if !b.free.unknown.Allow() {
+		return "", deny(TooOften, nil)
+	}
+	return b.p.cfg.Hosts.Reaching(ctx, b.who, t.host)
+}
+
+// unpiped says why a connection was not carried, or no further. One that broke, or was cut, has
+// no reason.
+func (s *sending) unpiped(r *http.Request, err error) {
+	if s.allowed && (s.ctx.Err() != nil || !errors.As(err, new(*Denial))) {
+		return
+	}
+	s.x.Reason = string(reasonOf(err))
+	if !s.allowed {
+		s.b.deny(r, s.leaseID, s.x)
+	}
+	if leftOut, now := s.b.free.line(); now {
+		s.b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", s.b.who.TaskID, "tool", s.b.who.Tool, "reason", s.x.Reason, "protocol", s.x.Protocol, "left_out", leftOut, "error", err)
+	}
+}
+
+// carry opens the connection and copies both ways until one of them ends. Nothing is dialled
+// before the client has said that it speaks SSH, ebb that it may, and the record so.
+func (s *sending) carry(t *tunnel) error {
+	hello, err := firstLine(t, maxIdentification, helloTime, false)
+	if err != nil {
+		return err
+	}
+	p := s.b.p
+	use, err := p.cfg.Hosts.Reach(s.ctx, s.b.who, s.leaseID, s.host)
+	if err != nil {
+		return err
+	}
+	s.ends = use.Target.ExpiresAt
+	s.expiry = time.AfterFunc(s.life(), func() { s.cut(errExpiry) })
+	task := p.sent.get(s.b.who.Root())
+	if task.Load() >= p.cfg.TaskBytes {
+		return deny(TooMuch, nil)
+	}
+	if err := s.allow(use); err != nil {
+		return err
+	}
+	s.b.sessions.met(s.host)
+	up, err := p.cfg.Dialer.Dial(s.ctx, s.host)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = up.Close() }()
+	defer context.AfterFunc(s.ctx, func() { _ = up.Close() })()
+	if err := context.Cause(s.ctx); err != nil { // it was cut while it was dialled
+		return err
+	}
+	s.sent.Add(int64(len(hello)))
+	task.Add(int64(len(hello)))
+	if _, err := up.Write(hello); err != nil {
+		return err
+	}
+	banner, err := firstLine(up, maxBanner, answerTime, true)
+	if err != nil {
+		return err
+	}
+	s.received.Add(int64(len(banner)))
+	if _, err := t.Write(banner); err != nil {
+		return err
+	}
+	return s.both(t, up, task)
+}
+
+// both copies both ways. The end of what the client says is passed on; that of what the server
+// says is the end.
+func (s *sending) both(t *tunnel, up net.Conn, task *atomic.Int64) error {
+	cfg := s.b.p.cfg
+	out := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(up, &counter{r: t, count: func(n int64) error {
+			if s.sent.Add(n) > cfg.RequestBytes || task.Add(n) > cfg.TaskBytes {
+				return deny(TooMuch, nil)
+			}
+			return nil
+		}})
+		if half, can := up.(interface{ CloseWrite() error }); can && err == nil {
+			_ = half.CloseWrite()
+		} else {
+			_ = up.Close()
+		}
+		out <- err
+	}()
+	_, err := io.Copy(t, &counter{r: up, count: func(n int64) error { s.received.Add(n); return nil }})
+	_ = t.Close() // the other way ends with it
+	return errors.Join(err, <-out)
+}
+
+// counter counts what is read before anybody gets it.
+type counter struct {
+	r     io.Reader
+	count func(int64) error
+}
+
+// Read implements io.Reader.
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if n > 0 {
+		if over := c.count(int64(n)); over != nil {
+			return 0, over
+		}
+	}
+	return n, err
+}
+
+// firstLine reads up to the end of the line by which one side says that it speaks SSH, and not a
+// byte further. A server may say other lines before.
+func firstLine(c net.Conn, most int, within time.Duration, server bool) ([]byte, error) {
+	_ = c.SetReadDeadline(time.Now().Add(within))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	var all, line []byte
+	for one := make([]byte, 1); len(all) < most; {
+		if _, err := io.ReadFull(c, one); err != nil {
+			return nil, deny(NotSSH, err)
+		}
+		all, line = append(all, one[0]), append(line, one[0])
+		if !server && !bytes.HasPrefix(identification, line[:min(len(line), len(identification))]) {
+			return nil, deny(NotSSH, errNoSSH)
+		}
+		if one[0] != '\n' {
+			continue
+		}
+		switch is := bytes.HasPrefix(line, identification); {
+		case is && plain(line):
+			return all, nil
+		case is || !server:
+			return nil, deny(NotSSH, errNoSSH)
+		}
+		line = line[:0]
+	}
+	return nil, deny(NotSSH, errNoSSH)
+}
+
+// plain reports whether a line is of printable US-ASCII, of a length that the protocol has.
+func plain(line []byte) bool {
+	text := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+	return len(line) <= maxIdentification && len(text) > len(identification) && !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' })
+}

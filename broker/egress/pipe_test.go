@@ -1,0 +1,407 @@
+package egress_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/egress"
+	"ebb/broker/provider"
+	"ebb/broker/provider/ssh"
+	"ebb/scopes"
+)
+
+// pipeBed is a broker that certifies keys for one host of SSH, which is the test's own.
+type pipeBed struct {
+	*bed
+	host     string
+	greeting string // what the server says first
+	accepted chan net.Conn
+}
+
+const sshHello, sshServer = "SSH-2.0-test\r\n", "SSH-2.0-server\r\n"
+
+func newPipeBed(t *testing.T, greeting string, change ...func(*brokertest.Config)) *pipeBed {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	b := &pipeBed{host: "web-1.example.com:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port), greeting: greeting, accepted: make(chan net.Conn, 64)}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, greeting)
+			b.accepted <- c
+		}
+	}()
+	driver, err := ssh.New(ssh.Config{
+		Name: "ssh", Dir: filepath.Join(t.TempDir(), "ca"), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Ended:   func(context.Context, time.Time, func(provider.Target) error) error { return nil },
+		Options: ssh.Options{Groups: map[string]ssh.Group{"web": {Logins: []string{"deploy"}, Hosts: []string{b.host}}, "mail": {Logins: []string{"deploy"}}}, KRL: ssh.KRLOptions{Refresh: "1s"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.bed = newBedOn(t, echo, func(c *brokertest.Config) {
+		c.Policies["p.cedar"] = []byte(`@id("all") @why("all") permit (principal, action, resource);`)
+		c.Providers["ssh"] = broker.Provider{Driver: driver, Kind: "ssh", Resource: "https://hosts.example.com/"}
+		for _, f := range change {
+			f(c)
+		}
+	})
+	b.names.answers["web-1.example.com."] = [][]string{{"127.0.0.1"}}
+	b.cfg.Dialer.Private["web-1.example.com"] = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	return b
+}
+
+// sshBox is a task with a box, and a certificate for a group of hosts; "" = none.
+func (b *pipeBed) sshBox(t *testing.T, scope string) (*box, string) {
+	t.Helper()
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("ssh:**:* stripe:**:*")
+	x := b.boxOf(t, b.Open(t, spec))
+	if scope == "" {
+		return x, ""
+	}
+	return x, b.certify(t, x.s, scope, "")
+}
+
+func (b *pipeBed) certify(t *testing.T, s *brokertest.Sandbox, scope, tool string) string {
+	t.Helper()
+	r := s.Request(t, scope)
+	r.PublicKey, r.Tool = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHYyHV3nvHFh0Q7M2j+LzrGVlkFEJA/Ld+eCrZEr3ueC", tool
+	tok, err := b.Broker.Token(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok.LeaseID
+}
+
+// open makes a tunnel to a host and says something in it.
+func open(t *testing.T, x *box, host, say string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c, err := net.Dial("unix", x.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, "CONNECT "+host+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if line, err := in.ReadString('\n'); err != nil || line != "\r\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if _, err := io.WriteString(c, say); err != nil {
+		t.Fatal(err)
+	}
+	return c, in
+}
+
+// ends wants a connection to be closed, after at most what was on its way.
+func ends(t *testing.T, c net.Conn, in io.Reader) string {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	text, err := io.ReadAll(in)
+	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+		t.Fatal("the connection goes on")
+	}
+	return string(text)
+}
+
+// Both sides are passed on byte for byte, from the first one, and what passed is on the record:
+// that it may before anything is dialled, and how it ended.
+func TestPipe(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, "welcome\r\nto the host\r\nSSH-2.0-server\r\n")
+	x, lease := b.sshBox(t, "ssh:web/deploy:login")
+	c, in := open(t, x, b.host, sshHello+"\x00\x01more")
+	up := <-b.accepted
+	for _, want := range []string{"welcome\r\nto the host\r\nSSH-2.0-server\r\n", "\xffanswer"} {
+		if want[0] == 0xff {
+			if _, err := io.WriteString(up, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(in, got); err != nil || string(got) != want {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	got := make([]byte, len(sshHello)+6)
+	if _, err := io.ReadFull(up, got); err != nil || string(got) != sshHello+"\x00\x01more" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if uses := b.uses(t, x.s.Task.ID); len(uses) != 1 || uses[0].Kind != audit.EgressAllowed || uses[0].LeaseID != lease || !strings.Contains(string(uses[0].Data), b.host) {
+		t.Errorf("on the record: %+v", uses)
+	}
+	_ = up.Close()
+	if rest := ends(t, c, in); rest != "" {
+		t.Errorf("%q", rest)
+	}
+	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+	last := b.uses(t, x.s.Task.ID)[1]
+	if d := string(last.Data); last.Kind != audit.EgressCompleted || !strings.Contains(d, `"sent_bytes":20`) || !strings.Contains(d, `"received_bytes":45`) {
+		t.Errorf("how it ended: %s", d)
+	}
+}
+
+// What is no SSH connection to a host of the caller's own certificate is not dialled; its twin,
+// one change away, is.
+func TestPipeRefuses(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	mine, _ := b.sshBox(t, "ssh:web/deploy:login")
+	none, _ := b.sshBox(t, "")
+	mail, _ := b.sshBox(t, "ssh:mail/deploy:login")
+	ended, lease := b.sshBox(t, "ssh:web/deploy:login")
+	if _, err := b.Broker.RevokeLease(t.Context(), b.Principals[brokertest.Operator], lease, "test"); err != nil {
+		t.Fatal(err)
+	}
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("ssh:**:*")
+	task := b.Open(t, spec)
+	gits, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], task.Task.ID, "git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := &box{b: b.bed, s: task, pem: gits.CA, socket: gits.Socket}
+	b.certify(t, tool.s, "ssh:web/deploy:login", "deployer")
+	paused, _ := b.sshBox(t, "ssh:web/deploy:login")
+	if _, err := b.Broker.PauseTask(t.Context(), b.Principals[brokertest.Runner], paused.s.Task.ID, "test"); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[*box]int{}
+	name, _, _ := strings.Cut(b.host, ":")
+	for _, c := range []struct {
+		what      string
+		x         *box
+		host, say string
+		reason    string
+	}{
+		{"no certificate", none, b.host, sshHello, "no_credential"}, {"of another group", mail, b.host, sshHello, "no_credential"},
+		{"one that was ended", ended, b.host, sshHello, "no_credential"}, {"of another tool", tool, b.host, sshHello, "no_credential"},
+		{"of a task that is paused", paused, b.host, sshHello, "no_credential"}, {"another port", mine, name + ":22", sshHello, "no_credential"},
+		{"another host", mine, "web-2.example.com:22", sshHello, "no_credential"}, {"mail", mine, b.host, "STARTTLS\r\n", "not_ssh"},
+		{"an old version", mine, b.host, "SSH-1.5-x\r\n", "not_ssh"}, {"nothing behind the version", mine, b.host, "SSH-2.0-\r\n", "not_ssh"},
+		{"a line before it", mine, b.host, "S\r\n" + sshHello, "not_ssh"}, {"control characters", mine, b.host, "SSH-2.0-a\x00b\r\n", "not_ssh"},
+		{"a long line", mine, b.host, "SSH-2.0-" + strings.Repeat("x", 300) + "\r\n", "not_ssh"}, {"a proxy's request", mine, b.host, "GET / HTTP/1.1\r\n\r\n", "not_tls"},
+	} {
+		conn, in := open(t, c.x, c.host, c.say)
+		if said := ends(t, conn, in); said != "" {
+			t.Errorf("%s: %q", c.what, said)
+		}
+		until(t, c.what+" is on the record", func() bool { return len(b.uses(t, c.x.s.Task.ID)) > seen[c.x] })
+		uses := b.uses(t, c.x.s.Task.ID)
+		seen[c.x] = len(uses)
+		if len(uses) == 0 || uses[len(uses)-1].Kind != audit.EgressDenied || !strings.Contains(string(uses[len(uses)-1].Data), `"`+c.reason+`"`) {
+			t.Errorf("%s: on the record: %+v", c.what, uses)
+		}
+	}
+	if len(b.accepted) > 0 {
+		t.Error("the host was dialled")
+	}
+	_, in := open(t, mine, b.host, sshHello)
+	if line, err := in.ReadString('\n'); err != nil || line != sshServer {
+		t.Errorf("their twin: %q, %v", line, err)
+	}
+}
+
+// A server that does not speak SSH says nothing to the box, however much it says.
+func TestPipeServers(t *testing.T) {
+	t.Parallel()
+	for _, greeting := range []string{"220 mail.example.com ESMTP\r\n" + strings.Repeat("x\r\n", 4096), "SSH-1.5-old\r\n" + strings.Repeat("y", 9000), "SSH-2.0-\x01\r\n", strings.Repeat("z", 9000)} {
+		b := newPipeBed(t, greeting)
+		x, _ := b.sshBox(t, "ssh:web/deploy:login")
+		c, in := open(t, x, b.host, sshHello)
+		if said := ends(t, c, in); said != "" {
+			t.Errorf("%.20q is passed on: %q", greeting, said)
+		}
+	}
+}
+
+// The end of the lease, a pause and the end of the task cut connections that are under way, to
+// the host, too.
+func TestPipeIsCut(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(b *pipeBed, task, lease string) error{
+		"lease": func(b *pipeBed, _, lease string) error {
+			_, err := b.Broker.RevokeLease(t.Context(), b.Principals[brokertest.Operator], lease, "test")
+			return err
+		},
+		"pause": func(b *pipeBed, task, _ string) error {
+			_, err := b.Broker.PauseTask(t.Context(), b.Principals[brokertest.Runner], task, "test")
+			return err
+		},
+		"task": func(b *pipeBed, task, _ string) error {
+			_, err := b.Broker.CompleteTask(t.Context(), b.Principals[brokertest.Runner], task, 0)
+			return err
+		},
+	} {
+		b := newPipeBed(t, sshServer)
+		x, lease := b.sshBox(t, "ssh:web/deploy:login")
+		c, in := open(t, x, b.host, sshHello)
+		if _, err := in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		up := <-b.accepted
+		if err := end(b, x.s.Task.ID, lease); err != nil {
+			t.Fatal(name, err)
+		}
+		ends(t, c, in)
+		ends(t, up, up)
+	}
+}
+
+// A pause above the caller's task cuts, too, and so does the time of the lease; the record says
+// that it was cut.
+func TestPipeIsCutFromAbove(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	spec := brokertest.Spec()
+	spec.Ceiling, spec.Delegation = scopes.MustParseSet("ssh:**:*"), &broker.Delegation{Expect: broker.Expect{Attestor: "enroll"}, Depth: 1}
+	top := b.Open(t, spec)
+	s := top.Delegate(t, broker.DelegationSpec{Ceiling: scopes.MustParseSet("ssh:**:*")})
+	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &box{b: b.bed, s: s, pem: opened.CA, socket: opened.Socket}
+	b.certify(t, s, "ssh:web/deploy:login", "")
+	c, in := open(t, x, b.host, sshHello)
+	if line, err := in.ReadString('\n'); err != nil || line != sshServer {
+		t.Fatalf("%q, %v", line, err)
+	}
+	up := <-b.accepted
+	if _, err := b.Broker.PauseTask(t.Context(), b.Principals[brokertest.Operator], top.Task.ID, "look"); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, c, in)
+	ends(t, up, up)
+	b.isCut(t, x)
+}
+
+// isCut wants the one connection of a box to be on the record as cut.
+func (b *pipeBed) isCut(t *testing.T, x *box) {
+	t.Helper()
+	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+	if d := string(b.uses(t, x.s.Task.ID)[1].Data); !strings.Contains(d, `"cut":true`) || !strings.Contains(d, `"protocol":"ssh"`) {
+		t.Error(d)
+	}
+}
+
+// The broker is asked once: that the lease has had its time cuts by itself.
+func TestPipeIsCutByTime(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	var ahead atomic.Int64
+	b.with(t, func(c *egress.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	x, id := b.sshBox(t, "ssh:web/deploy:login")
+	leases, err := b.Broker.Leases(t.Context(), b.Principals[brokertest.Operator], broker.LeaseFilter{TaskID: x.s.Task.ID})
+	if err != nil || len(leases) != 1 || leases[0].ID != id {
+		t.Fatal(leases, err)
+	}
+	ahead.Store(int64(time.Until(leases[0].ExpiresAt) - 4*time.Second)) // which it has left then
+	c, in := open(t, x, b.host, sshHello)
+	if said := ends(t, c, in); said != sshServer {
+		t.Fatalf("%q", said)
+	}
+	up := <-b.accepted
+	ends(t, up, up)
+	b.isCut(t, x)
+}
+
+// A connection sends no more than a request or a task may, and is told on the record with that.
+func TestPipeBounds(t *testing.T) {
+	t.Parallel()
+	for what, bound := range map[string]func(*egress.Config){
+		"a connection": func(c *egress.Config) { c.RequestBytes = 1000 }, "a task": func(c *egress.Config) { c.TaskBytes = 1000 },
+	} {
+		b := newPipeBed(t, sshServer)
+		b.with(t, bound)
+		x, _ := b.sshBox(t, "ssh:web/deploy:login")
+		c, in := open(t, x, b.host, sshHello)
+		up := <-b.accepted
+		if _, err := io.WriteString(c, strings.Repeat("x", 900)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(up, make([]byte, len(sshHello)+900)); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		_, _ = io.WriteString(c, strings.Repeat("x", 900))
+		ends(t, c, in)
+		if got := ends(t, up, up); got != "" {
+			t.Errorf("%s: %d bytes more were sent", what, len(got))
+		}
+		until(t, what+": its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+		if d := string(b.uses(t, x.s.Task.ID)[1].Data); !strings.Contains(d, `"too_much"`) {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+}
+
+// Connections go by the rules of requests: no private address, so many in a minute, and nothing
+// that is not on the record.
+func TestPipeByTheRules(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer, func(c *brokertest.Config) { c.Limits.UsesPerMinute = 3 })
+	rules := b.proxy
+	b.with(t, func(c *egress.Config) { c.Dialer = &egress.Dialer{Resolver: b.names} })
+	x, _ := b.sshBox(t, "ssh:web/deploy:login")
+	b.proxy = rules
+	c, in := open(t, x, b.host, sshHello)
+	if said := ends(t, c, in); said != "" {
+		t.Errorf("%q", said)
+	}
+	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+	if d := string(b.uses(t, x.s.Task.ID)[1].Data); !strings.Contains(d, `"self"`) || len(b.accepted) > 0 {
+		t.Errorf("an address of this machine: %s", d)
+	}
+	b.with(t, func(*egress.Config) {})
+	x, _ = b.sshBox(t, "ssh:web/deploy:login")
+	for i, want := range []string{sshServer, sshServer, sshServer, ""} {
+		_, in := open(t, x, b.host, sshHello)
+		if line, _ := in.ReadString('\n'); line != want {
+			t.Fatalf("connection %d: %q", i, line)
+		}
+		if want != "" {
+			<-b.accepted
+		}
+	}
+	x, _ = b.sshBox(t, "ssh:web/deploy:login")
+	_, in = open(t, x, b.host, sshHello)
+	if line, err := in.ReadString('\n'); err != nil || line != sshServer {
+		t.Fatalf("%q, %v", line, err)
+	}
+	<-b.accepted
+	if err := b.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, in = open(t, x, b.host, sshHello)
+	if said := ends(t, c, in); said != "" || len(b.accepted) > 0 {
+		t.Errorf("without a record: %q", said)
+	}
+}

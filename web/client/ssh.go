@@ -1,0 +1,25 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// KnownHosts are the keys of a host of an SSH provider, as lines of known_hosts (sshd(8)); host is
+// a name, with :port where that is not 22.
+func (o *Operator) KnownHosts(ctx context.Context, provider, host string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	resp, err := o.authorized(ctx, call{method: http.MethodGet, path: "/v1/ssh/known_hosts", query: url.Values{"provider": {provider}, "host": {host}}})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem+1))
+	if err != nil || len(text) > maxProblem {
+		return nil, badAnswer("broke off, or is too long", err)
+	}
+	return text, nil
+}

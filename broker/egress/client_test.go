@@ -85,6 +85,25 @@ func (x *box) placeholder(t *testing.T, scope string) string {
 	return tok.Token.Reveal()
 }
 
+// brief asks for a credential of a few seconds that is used while it lives, which on a busy
+// machine is one of more.
+func (x *box) brief(t *testing.T, scope string, use func(broker.Token) error) {
+	t.Helper()
+	for ttl := 2 * time.Second; ; ttl *= 2 {
+		r := x.s.Request(t, scope)
+		r.TTL = ttl
+		tok, err := x.b.Broker.Token(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := use(tok); err == nil {
+			return
+		} else if ttl > time.Minute {
+			t.Fatal(err)
+		}
+	}
+}
+
 func (x *box) dial() (net.Conn, error) { return net.Dial("unix", x.socket) }
 
 // client is a client in the box.
@@ -104,6 +123,16 @@ func (x *box) client(t *testing.T, h2 bool) *http.Client {
 // send does one request with headers given as pairs, and returns status and body.
 func send(t *testing.T, c *http.Client, method, url, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
+	res, text, err := try(t, c, method, url, body, headers...)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return res, text
+}
+
+// try does so with one that may be cut.
+func try(t *testing.T, c *http.Client, method, url, body string, headers ...string) (*http.Response, string, error) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -113,12 +142,9 @@ func send(t *testing.T, c *http.Client, method, url, body string, headers ...str
 	}
 	res, err := c.Do(r)
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, url, err)
+		return nil, "", err
 	}
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, url, err)
-	}
-	return res, string(text)
+	return res, string(text), err
 }

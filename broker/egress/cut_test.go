@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -36,21 +37,31 @@ func (x *box) stream(t *testing.T, placeholder string) *bufio.Reader {
 // streamBy does so with a client.
 func (x *box) streamBy(t *testing.T, c *http.Client, placeholder string) *bufio.Reader {
 	t.Helper()
+	lines, err := x.begin(t, c, placeholder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// begin does so with a credential that may be over.
+func (x *box) begin(t *testing.T, c *http.Client, placeholder string) (*bufio.Reader, error) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+x.b.host+"/v1/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+placeholder)
 	res, err := c.Do(r)
-	if err != nil || res.StatusCode != 200 {
-		t.Fatal(res, err)
+	if err != nil {
+		return nil, err
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
 	lines := bufio.NewReader(res.Body)
-	if line, err := lines.ReadString('\n'); err != nil || line != "data: tick\n" {
-		t.Fatalf("%q, %v", line, err)
+	if line, err := lines.ReadString('\n'); err != nil || res.StatusCode != 200 || line != "data: tick\n" {
+		return nil, fmt.Errorf("%s, %q, %w", res.Status, line, err)
 	}
-	return lines
+	return lines, nil
 }
 
 // cut waits for the end of a stream, which must be one that nobody takes for whole.
@@ -91,12 +102,11 @@ func TestCutMidStream(t *testing.T) {
 	}
 	x.stream(t, p)
 	// A credential that has its whole time is cut then, too (I4).
-	r := x.s.Request(t, "stripe:charges:read")
-	r.TTL = 2 * time.Second
-	if tok, err = b.Broker.Token(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	cut(t, "expired", x.stream(t, tok.Token.Reveal()))
+	x.brief(t, "stripe:charges:read", func(tok broker.Token) (err error) {
+		events, err = x.begin(t, x.client(t, false), tok.Token.Reveal())
+		return err
+	})
+	cut(t, "expired", events)
 }
 
 // Two replicas share a real Redis: what ends or pauses at one cuts what goes on at the

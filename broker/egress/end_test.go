@@ -82,11 +82,5 @@ func TestEndClosesIdleConnections(t *testing.T) {
 		t.Fatal(res.Status, body, open.Load())
 	}
 	b.proxy.End(x.s.Task.ID)
-	for range 500 {
-		if open.Load() == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d connections are left", open.Load())
+	until(t, "no connection is left", func() bool { return open.Load() == 0 })
 }

@@ -32,6 +32,31 @@ func (x *box) fetch(t *testing.T, c *http.Client, placeholder string) int {
 	return res.StatusCode
 }
 
+// peak counts how many are somewhere at one time.
+type peak struct {
+	mu       sync.Mutex
+	now, top int
+}
+
+// enter counts one in; leave counts it out.
+func (p *peak) enter() (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now++
+	p.top = max(p.top, p.now)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.now--
+	}
+}
+
+func (p *peak) most() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.top
+}
+
 // A box has so many connections at one time: the next one waits, and comes when one ends.
 func TestConnectionsOfABox(t *testing.T) {
 	t.Parallel()
@@ -95,12 +120,11 @@ func TestSilentTunnel(t *testing.T) {
 func TestRequestsOfABox(t *testing.T) {
 	t.Parallel()
 	const most = 4
-	var here, peak atomic.Int32
+	var here peak
 	over := make(chan struct{})
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {
-		peak.Store(max(peak.Load(), here.Add(1)))
+		defer here.enter()()
 		<-over
-		here.Add(-1)
 	})
 	release := sync.OnceFunc(func() { close(over) })
 	defer release()
@@ -120,11 +144,11 @@ func TestRequestsOfABox(t *testing.T) {
 			}
 		})
 	}
-	until(t, "all that may have arrived", func() bool { return here.Load() == most })
+	until(t, "all that may have arrived", func() bool { return here.most() == most })
 	time.Sleep(100 * time.Millisecond) // for those that would come beyond
 	release()
 	wg.Wait()
-	if peak.Load() != most || done.Load() != 5*most {
-		t.Errorf("%d were under way at one time, want %d; %d of %d were answered", peak.Load(), most, done.Load(), 5*most)
+	if here.most() != most || done.Load() != 5*most {
+		t.Errorf("%d were under way at one time, want %d; %d of %d were answered", here.most(), most, done.Load(), 5*most)
 	}
 }

@@ -215,14 +215,15 @@ func TestSessionsByTheRules(t *testing.T) {
 		t.Errorf("an address of this machine: %v", err)
 	}
 	x = d.dbBox(t)
-	p := x.placeholder(t, d.scope())
-	for i, want := range []string{"", "", "", "53400"} {
-		if _, err := x.connect(t, d, p); stateOf(err) != want || (err == nil) != (want == "") {
-			t.Errorf("session %d: %v", i, err)
+	for i := 0; ; i++ { // one more comes in each 20 seconds
+		if _, err := x.connect(t, d, x.placeholder(t, d.scope())); stateOf(err) == "53400" && i >= 3 {
+			break
+		} else if err != nil || i == 20 {
+			t.Fatalf("session %d: %v", i, err)
 		}
 	}
 	x = d.dbBox(t)
-	p = x.placeholder(t, d.scope())
+	p := x.placeholder(t, d.scope())
 	if _, err := x.connect(t, d, p); err != nil {
 		t.Fatal(err)
 	}

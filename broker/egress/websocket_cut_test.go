@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/websocket"
 
+	"ebb/broker"
 	"ebb/broker/brokertest"
 	"ebb/broker/egress"
 )
@@ -29,7 +30,7 @@ func TestWebSocketsAreCut(t *testing.T) {
 		"pause":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Pause(x.s.Task.ID) }},
 		"end":              {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.End(x.s.Task.ID) }},
 		"doubt":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Doubt() }},
-		"idle":             {func(c *egress.Config) { c.SocketTime = 10 * time.Millisecond }, func(*box, *websocket.Conn) {}},
+		"idle":             {func(c *egress.Config) { c.SocketTime = 2 * time.Second }, func(*box, *websocket.Conn) {}},
 		"much":             {func(c *egress.Config) { c.RequestBytes = 1 << 10 }, talk},
 		"much of its task": {func(c *egress.Config) { c.TaskBytes = 1 << 10 }, talk},
 	} {
@@ -75,7 +76,7 @@ func over(t *testing.T, ws *websocket.Conn) {
 // 100: a WebSocket ends with its lease, and a lease that has its whole time ends it, too.
 func TestWebSocketsEndWithTheirLease(t *testing.T) {
 	t.Parallel()
-	gone := make(chan error, 1)
+	gone := make(chan error, 16) // and those that were too short to be opened
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
 		websocket.Server{Handler: func(c *websocket.Conn) {
 			_, err := io.Copy(io.Discard, c)
@@ -83,27 +84,26 @@ func TestWebSocketsEndWithTheirLease(t *testing.T) {
 		}}.ServeHTTP(w, r)
 	})
 	x, _ := b.opened(t, "")
-	for _, ttl := range []time.Duration{0, 2 * time.Second} {
-		r := x.s.Request(t, "stripe:charges:listen")
-		if ttl > 0 {
-			r.TTL = ttl
-		}
-		tok, err := b.Broker.Token(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ws, err := x.socketTo(t, "/ws/echo", "Bearer "+tok.Token.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ttl == 0 {
-			if _, err := b.Broker.RevokeLease(t.Context(), b.Principals[brokertest.Operator], tok.LeaseID, "test"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		over(t, ws)
-		<-gone
+	var ws *websocket.Conn
+	open := func(tok broker.Token) (err error) {
+		ws, err = x.socketTo(t, "/ws/echo", "Bearer "+tok.Token.Reveal())
+		return err
 	}
+	tok, err := x.s.Ask(t, "stripe:charges:listen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open(tok); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Broker.RevokeLease(t.Context(), b.Principals[brokertest.Operator], tok.LeaseID, "test"); err != nil {
+		t.Fatal(err)
+	}
+	over(t, ws)
+	<-gone
+	x.brief(t, "stripe:charges:listen", open)
+	over(t, ws)
+	<-gone
 }
 
 // 98: behind a handshake that the upstream does not take comes a request, which is one like all

@@ -9,7 +9,7 @@ func TestNamesOfParameters(t *testing.T) {
 	for _, name := range []string{
 		"access_token", "accessToken", "AccessToken", "accesstoken", "ACCESSTOKEN", "access-token", "access.token", "user[token]", "token[]", "apiToken", "APIToken", "private_token",
 		"sessionId", "session_id", "sessionid", "SESSIONID", "JSESSIONID", "sid", "pat", "PAT", "api_key", "apiKey", "apikey", "X-Api-Key", "key", "Key", "sig", "Signature", "clientSecret",
-		"X-Amz-Credential", "x-amz-security-token", "oauthToken", "id_token", "idToken", "jwt", "userPassword", "pwd", "Ocp-Subscription-Key", "AWSAccessKeyId", "auth", "Authorization", "session",
+		"X-Amz-Credential", "X-Amz-Expires", "x-amz-security-token", "oauthToken", "id_token", "idToken", "jwt", "userPassword", "pwd", "Ocp-Subscription-Key", "AWSAccessKeyId", "auth", "Authorization", "session",
 	} {
 		if !isCredentialParameter(name) {
 			t.Errorf("%s is none", name)

@@ -1,0 +1,50 @@
+package egress_test
+
+import (
+	"context"
+	"net/url"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"ebb/broker/brokertest"
+)
+
+// A session may give its role a password that the box knows. Who has it is past the proxy, and
+// is out with the end of the lease.
+func TestSessionWithAPasswordOfItsOwn(t *testing.T) {
+	t.Parallel()
+	d := newDBBed(t)
+	x := d.dbBox(t)
+	conn, tok := x.session(t, d)
+	var role string
+	if err := conn.QueryRow(t.Context(), "SELECT current_user").Scan(&role); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "ALTER ROLE CURRENT_USER PASSWORD 'mine-now'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.connect(t, d, tok.Token.Reveal()); stateOf(err) != "28P01" {
+		t.Errorf("by the proxy, which has another password: %v", err)
+	}
+	u, err := url.Parse(d.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "mine-now")
+	past, err := pgx.Connect(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = past.Close(context.Background()) }()
+	if _, err := d.Broker.RevokeLease(t.Context(), d.Principals[brokertest.Operator], tok.LeaseID, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := past.Ping(t.Context()); err == nil {
+		t.Error("its session goes on")
+	}
+	if again, err := pgx.Connect(t.Context(), u.String()); err == nil {
+		_ = again.Close(t.Context())
+		t.Error("it logs in again")
+	}
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -123,10 +122,11 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	if ticket == nil {
 		return fail("ebb gave no ticket", "open the task with --attestor enroll")
 	}
-	if in.dir, err = os.MkdirTemp("", runDirs); err != nil { // mode 0700
-		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
+	remove, err := c.ownDir(in)
+	if err != nil {
+		return err
 	}
-	defer os.RemoveAll(in.dir)
+	defer remove()
 	defer in.close()
 	// What serves the box does so until the box is over, not until somebody presses a key.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -191,7 +191,7 @@ func (b *boxed) socket(name string) (net.Listener, *os.File, error) {
 			_ = l.Close()
 		}
 	}
-	return nil, nil, fail(err.Error(), "set TMPDIR to a directory that this user can write to")
+	return nil, nil, fail(err.Error(), spaceAdvice)
 }
 
 // mount gives the box a directory with a socket in it.
@@ -219,21 +219,13 @@ func (b *boxed) close() {
 	}
 }
 
-// runDirs is how the directory of a run begins, beside those of others.
-const runDirs = "ebb-run-"
-
-// private are places that are no box's: ebb's own, and this run's.
+// private are places that are no box's: ebb's own, and those of this user's runs.
 func (c *cli) private(dir string) ([]string, error) {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return nil, err // what is ebb's own is not known
 	}
-	all := append(cfg.Places(), dir, c.keyPath(operatorKey))
-	others, err := c.otherRuns(filepath.Dir(dir))
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, others...)
+	all := append(append(cfg.Places(), dir, c.keyPath(operatorKey)), c.runPlaces()...)
 	for _, path := range []string{c.configFile, c.keyFile, c.caFile} {
 		if path == "" {
 			continue

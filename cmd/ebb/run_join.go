@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,12 +36,12 @@ func (c *cli) lend(serving context.Context, k keeper, in *boxed) error {
 	}
 	dir := filepath.Join(in.dir, "lent")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
+		return fail(err.Error(), spaceAdvice)
 	}
 	socket, link := filepath.Join(dir, "socket"), filepath.Join(c.dataDir(), lentDir, k.taskID)
 	l, err := net.Listen("unix", socket)
 	if err != nil {
-		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
+		return fail(err.Error(), spaceAdvice)
 	}
 	// Where this user has no data directory nobody joins.
 	if os.MkdirAll(filepath.Dir(link), 0o700) == nil && os.Symlink(socket, link) == nil {
@@ -81,31 +79,6 @@ func (c *cli) borrow(taskID string) (keeper, error) {
 	}}, nil
 }
 
-// otherRuns are the directories of this user's runs: those that lend, and those beside this one.
-// What one holds is for runs, and for no box of another.
-func (c *cli) otherRuns(beside string) ([]string, error) {
-	links, err1 := filepath.Glob(filepath.Join(c.dataDir(), lentDir, "*"))
-	dirs, err2 := filepath.Glob(filepath.Join(beside, runDirs+"*"))
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
-	var all []string
-	for _, link := range links {
-		if socket, err := os.Readlink(link); err == nil {
-			if dir := filepath.Dir(filepath.Dir(socket)); strings.HasPrefix(filepath.Base(dir), runDirs) {
-				all = append(all, dir)
-			}
-		}
-	}
-	for _, dir := range dirs {
-		// What somebody else calls so says nothing of this user's places.
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
-			all = append(all, dir)
-		}
-	}
-	return all, nil
-}
-
 // joinable refuses what is said of a task that is somebody else's to open.
 func (flags *runFlags) joinable() error {
 	if !taskForm.MatchString(flags.join) {
@@ -140,10 +113,11 @@ func (c *cli) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err er
 	if err != nil {
 		return err
 	}
-	if in.dir, err = os.MkdirTemp("", runDirs); err != nil { // mode 0700
-		return fail(err.Error(), "set TMPDIR to a directory that this user can write to")
+	remove, err := c.ownDir(in)
+	if err != nil {
+		return err
 	}
-	defer os.RemoveAll(in.dir)
+	defer remove()
 	defer in.close()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

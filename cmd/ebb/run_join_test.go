@@ -28,14 +28,19 @@ func (b *outBed) openBoxed(t *testing.T) *opener {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.cmd.Process.Kill() })
+	o.task = b.await("id")
+	return o
+}
+
+// await is the text of a file in the work directory, once it is there.
+func (b *outBed) await(name string) string {
+	b.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		id, err := os.ReadFile(filepath.Join(b.work, "id"))
-		if err == nil {
-			o.task = string(id)
-			return o
+		if text, err := os.ReadFile(filepath.Join(b.work, name)); err == nil {
+			return string(text)
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the first box did not begin:\n%s", o.errs.String())
+			b.t.Fatalf("%s did not begin", name)
 		}
 	}
 }
@@ -92,14 +97,7 @@ func TestRunJoin(t *testing.T) {
 		got, _, _ := b.join(o.task, `trap 'exit 42' TERM; touch up; while :; do sleep 0.05; done`)
 		joined <- got
 	}()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(b.work, "up")); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the last box did not begin")
-		}
-	}
+	b.await("up")
 	b.end(t, o)
 	if got := <-joined; got != 42 {
 		t.Errorf("when the task is over a second box ends with code %d", got)
@@ -140,7 +138,25 @@ func TestRunJoinRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("the first run's socket", o.task, "no box may have this", "--read", filepath.Dir(socket))
+	// Nor is what a run without a box keeps, wherever its TMPDIR is.
+	plain := b.ebb("run", "--box", "none", "--scope", "shop:**:*", "--", "sh", "-c", `printf %s "$EBB_KEY_FILE" >where.new; mv where.new where; while [ ! -e end ]; do sleep 0.05; done`)
+	plain.Env = append(plain.Env, "TMPDIR="+b.work)
+	if err := plain.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = plain.Process.Kill() })
+	key := b.await("where")
+	if strings.HasPrefix(key, b.work) {
+		t.Errorf("the key of a run without a box is where the box of another may write: %s", key)
+	}
+	refused("the key of a run without a box", o.task, "no box may have this", "--read", filepath.Dir(key))
 	b.end(t, o)
+	if err := plain.Wait(); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(key)), runDirs+"*")); err != nil || len(left) != 0 {
+		t.Errorf("of runs that ended is left %q, %v", left, err)
+	}
 	refused("one that is over", o.task, "is over")
 	o = b.openBoxed(t)
 	if err := o.cmd.Process.Signal(syscall.SIGKILL); err != nil {

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"ebb/cmd/ebb/internal/config"
+)
+
+// runDirs is how the directory of a run begins, beside the links of those that lend.
+const runDirs = "run-"
+
+// spaceAdvice is what to do when a run's directory takes nothing more.
+const spaceAdvice = "make room on the file system of HOME, where what runs keep is"
+
+// maxSocket is how long the path of a socket may be, on whatever system.
+const maxSocket = 103
+
+// runPlaces are the data directories that may hold the directories of this user's runs: the
+// user's own, that of the ebb on this machine, and that in the home which the system knows. All
+// of them are private to every box, so that what a run keeps is in no box of another run,
+// whichever began first and whatever --config or EBB_DATA_DIR says.
+func (c *cli) runPlaces() []string {
+	own := slices.DeleteFunc(slices.Clone(c.environ), func(line string) bool { return strings.HasPrefix(line, "EBB_DATA_DIR=") })
+	all := []string{config.DataDir(own), c.dataDir()}
+	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && u.HomeDir != "" {
+		all = append(all, config.DataDir([]string{"HOME=" + u.HomeDir}))
+	}
+	var whole []string
+	for _, path := range all {
+		if path == "" {
+			continue
+		}
+		if path, err := filepath.Abs(path); err == nil { // fails only without a working directory
+			whole = append(whole, path)
+		}
+	}
+	return whole
+}
+
+// ownDir makes the directory of a run, for its sockets and keys, in the first place that is this
+// user's alone. Nothing runs where there is none.
+func (c *cli) ownDir(in *boxed) (remove func(), err error) {
+	for _, data := range c.runPlaces() {
+		dir, held, one := makeRunDir(data)
+		if one == nil {
+			in.dir = dir
+			return func() {
+				_ = os.RemoveAll(dir)
+				_ = held.Close()
+			}, nil
+		}
+		err = errors.Join(err, one)
+	}
+	if err == nil {
+		err = errors.New("this user has no home directory")
+	}
+	return nil, fail("this run has no place for what no box may have: "+err.Error(), "set HOME to a directory on a local file system that is this user's own, with a short path")
+}
+
+// makeRunDir makes a directory of a run in a data directory. It is the run's while held is open.
+func makeRunDir(data string) (dir string, held *os.File, err error) {
+	runs := filepath.Join(data, lentDir)
+	if err := os.MkdirAll(runs, 0o700); err != nil {
+		return "", nil, err
+	}
+	if err := errors.Join(ownAlone(data, os.Stat, 0o022), ownAlone(runs, os.Lstat, 0o077)); err != nil {
+		return "", nil, err
+	}
+	// Who makes a directory and who looks for those of the dead take turns.
+	turn, err := flocked(runs, syscall.LOCK_EX)
+	if err != nil {
+		return "", nil, err
+	}
+	defer turn.Close()
+	if err := bury(runs); err != nil {
+		return "", nil, err
+	}
+	if dir, err = os.MkdirTemp(runs, runDirs); err != nil { // mode 0700
+		return "", nil, err
+	}
+	if longest := filepath.Join(dir, "lent", "socket"); len(longest) > maxSocket {
+		err = fmt.Errorf("%s is too long for the path of a socket", longest)
+	} else {
+		held, err = flocked(dir, syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		_ = os.Remove(dir)
+		return "", nil, err
+	}
+	return dir, held, nil
+}
+
+// ownAlone refuses what is no directory, is somebody else's, or gives others more than they may have.
+func ownAlone(path string, stat func(string) (os.FileInfo, error), not os.FileMode) error {
+	info, err := stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory", path)
+	case info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()):
+		return fmt.Errorf("%s is somebody else's", path)
+	case info.Mode().Perm()&not != 0:
+		return fmt.Errorf("others may do too much in %s (mode %04o)", path, info.Mode().Perm())
+	}
+	return nil
+}
+
+// flocked opens a directory and locks it until that is closed.
+func flocked(path string, how int) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), how); err != nil {
+		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
+	}
+	return f, nil
+}
+
+// bury removes the directories of runs that were killed.
+func bury(runs string) error {
+	entries, err := os.ReadDir(runs)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), runDirs) {
+			continue
+		}
+		path := filepath.Join(runs, e.Name())
+		if dead, err := flocked(path, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			_ = os.RemoveAll(path) // what stays is tried again by the next run
+			_ = dead.Close()
+		}
+	}
+	return nil
+}

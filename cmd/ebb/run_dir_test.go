@@ -1,0 +1,135 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// own makes the directory of a run, until the test ends.
+func own(t *testing.T, c *cli) string {
+	t.Helper()
+	in := &boxed{}
+	remove, err := c.ownDir(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(remove)
+	return in.dir
+}
+
+// TestRunDirsArePrivate: whichever data directory one run is told, its directory is in no box of
+// another, whatever that one is told, and whatever the places are called.
+func TestRunDirsArePrivate(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(t.TempDir(), `[a*?\`)
+	file := filepath.Join(t.TempDir(), "ebb.yaml")
+	if err := os.WriteFile(file, []byte("data_dir: "+filepath.Join(t.TempDir(), "data")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]*cli{
+		"told nothing":     {environ: []string{"HOME=" + home}},
+		"told by variable": {environ: []string{"HOME=" + home, "EBB_DATA_DIR=" + filepath.Join(t.TempDir(), "other")}},
+		"told by --config": {environ: []string{"HOME=" + home}, configFile: file},
+	}
+	for first, a := range runs {
+		dir := own(t, a)
+		for second, b := range runs {
+			places, err := b.private(own(t, b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			private := false
+			for _, place := range places {
+				private = private || strings.HasPrefix(dir, place+"/") && filepath.Dir(dir) != place
+			}
+			if !private {
+				t.Errorf("%s of a run that was %s is not private to one that was %s: %q", dir, first, second, places)
+			}
+		}
+	}
+}
+
+// TestRunDir: a run's directory is where nobody else has a hand in it, or there is no run.
+func TestRunDir(t *testing.T) {
+	t.Parallel()
+	dir := func(mode os.FileMode, below ...string) string {
+		path := filepath.Join(t.TempDir(), "data")
+		for _, name := range append([]string{""}, below...) {
+			if err := os.Mkdir(filepath.Join(path, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(filepath.Join(append([]string{path}, below...)...), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link, file := dir(0o700), filepath.Join(t.TempDir(), "file")
+	if err := os.Symlink(dir(0o700), filepath.Join(link, lentDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hostile := map[string]string{
+		"others may write": dir(0o777), "others may look": dir(0o755, lentDir), "a link": link, "a file": file, "a long path": filepath.Join(t.TempDir(), strings.Repeat("a", 100)),
+	}
+	if os.Geteuid() == 0 {
+		for what, below := range map[string][]string{"somebody else's": nil, "somebody else's runs": {lentDir}} {
+			hostile[what] = dir(0o700, below...)
+			if err := os.Chown(filepath.Join(append([]string{hostile[what]}, below...)...), 4242, 4242); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	good := dir(0o755)
+	for what, data := range hostile {
+		if made, _, err := makeRunDir(data); err == nil {
+			t.Errorf("%s: %s", what, made)
+		}
+		if left, _ := os.ReadDir(filepath.Join(data, lentDir)); len(left) != 0 {
+			t.Errorf("%s: left behind is %v", what, left)
+		}
+		// The next place is taken.
+		c := &cli{environ: []string{"XDG_DATA_HOME=" + filepath.Dir(data), "EBB_DATA_DIR=" + good}}
+		if err := os.Rename(data, filepath.Join(filepath.Dir(data), "ebb")); err != nil {
+			t.Fatal(err)
+		}
+		if got := own(t, c); filepath.Dir(got) != filepath.Join(good, lentDir) && what != "a long path" {
+			t.Errorf("%s: %s", what, got)
+		}
+	}
+}
+
+// TestBury: the next run removes what a run that was killed has left, and nothing else.
+func TestBury(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	c := &cli{environ: []string{"EBB_DATA_DIR=" + data}}
+	dead, held, err := makeRunDir(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives, kept, err := makeRunDir(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	other := filepath.Join(data, lentDir, "other")
+	for _, path := range []string{other, filepath.Join(dead, "lent")} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := held.Close(); err != nil { // as the kernel does
+		t.Fatal(err)
+	}
+	_ = own(t, c)
+	for path, want := range map[string]bool{dead: false, lives: true, other: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

@@ -57,12 +57,14 @@ func makeIn(parent string, l Limits) (*Group, []string, error) {
 	return g, unbound, nil
 }
 
-// bound writes limits. Those without a controller are in the answer.
+// bound writes limits. Those without a controller are in the answer, but for optional ones.
 func (g *Group) bound(l Limits) (unbound []string, err error) {
 	for _, f := range l.files() {
 		to, err := os.OpenFile(filepath.Join(g.path, f.file), os.O_WRONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			unbound = append(unbound, f.file)
+			if !f.optional {
+				unbound = append(unbound, f.file)
+			}
 			continue
 		}
 		if err != nil {

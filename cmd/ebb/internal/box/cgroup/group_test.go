@@ -54,13 +54,21 @@ func TestBound(t *testing.T) {
 	if err != nil || !slices.Equal(unbound, []string{"cpu.max"}) {
 		t.Errorf("unbound: %q, %v", unbound, err)
 	}
-	for name, want := range map[string]string{"memory.max": "1073741824", "pids.max": "64"} {
+	// A kernel that counts no swap has no file for it; one that does gives none beside the memory.
+	swap := filepath.Join(g.path, "memory.swap.max")
+	if err := os.WriteFile(swap, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if unbound, err := g.bound(Limits{Memory: 1 << 30, Processes: 64}); err != nil || len(unbound) != 0 {
+		t.Errorf("with swap unbound: %q, %v", unbound, err)
+	}
+	for name, want := range map[string]string{"memory.max": "1073741824", "memory.swap.max": "0", "pids.max": "64"} {
 		if text, err := os.ReadFile(filepath.Join(g.path, name)); err != nil || string(text) != want {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
 	}
-	if got := (Limits{CPU: 1500}).files(); !slices.Equal(got, []limit{{"cpu.max", "150000 100000"}}) {
-		t.Errorf("%q", got)
+	if got := (Limits{CPU: 1500}).files(); !slices.Equal(got, []limit{{file: "cpu.max", text: "150000 100000"}}) {
+		t.Errorf("%v", got)
 	}
 	if err := os.Mkdir(filepath.Join(g.path, "cpu.max"), 0o700); err != nil {
 		t.Fatal(err)

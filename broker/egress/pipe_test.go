@@ -19,6 +19,7 @@ import (
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/broker/egress"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/broker/provider/ssh"
 	"ebb/scopes"
@@ -403,5 +404,26 @@ func TestPipeByTheRules(t *testing.T) {
 	c, in = open(t, x, b.host, sshHello)
 	if said := ends(t, c, in); said != "" || len(b.accepted) > 0 {
 		t.Errorf("without a record: %q", said)
+	}
+}
+
+// The last question is asked of the lease itself, whoever found it.
+func TestReachAsksTheLease(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	mine, lease := b.sshBox(t, "ssh:web/deploy:login")
+	other, _ := b.sshBox(t, "")
+	at, err := exact.ParseHost(b.host, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		x    *box
+		host exact.Host
+		may  bool
+	}{{mine, at, true}, {other, at, false}, {mine, exact.Host{Name: "web-2.example.com", Port: 22}, false}} {
+		if _, err := b.Broker.Reach(t.Context(), broker.Caller{TaskID: c.x.s.Task.ID}, lease, c.host); (err == nil) != c.may {
+			t.Errorf("%s: %v", c.host, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -165,4 +166,17 @@ func FigureTexts() map[string]string {
 		out["edge: "+e.text] = e.text
 	}
 	return out
+}
+
+// Isolations are those of the transactions of the committer, of readers and of streams.
+func (s *Store) Isolations(ctx context.Context) ([]string, error) {
+	const text = "SELECT current_setting('transaction_isolation')"
+	var out [3]string
+	err := s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {
+		return sess.conn.QueryRowContext(ctx, text).Scan(&out[0])
+	}})
+	for i, db := range []*sql.DB{s.engine.reader, s.engine.stream} {
+		err = errors.Join(err, db.QueryRowContext(ctx, text).Scan(&out[i+1]))
+	}
+	return out[:], err
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -188,6 +189,29 @@ func TestOpenPostgresSaysWhatToDo(t *testing.T) {
 	}
 	if s, err := sqlstore.MigrationStatus(t.Context(), sqlstore.Config{URL: good.String()}); err != nil || len(s.Applied) != 0 {
 		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+// What waits for a lock decides by what was committed meanwhile, however the database or the URL
+// would have transactions begin: two of one person would else begin a break-glass at one time.
+func TestIsolationIsEbbs(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(storetest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.PostgresExec(t, u.String(), "ALTER DATABASE "+strings.TrimPrefix(u.Path, "/")+" SET default_transaction_isolation = 'serializable'")
+	for name, asked := range map[string]string{"by the database": "", "by the URL": "repeatable read"} {
+		at, q := *u, u.Query()
+		if asked != "" {
+			q.Set("default_transaction_isolation", asked)
+		}
+		at.RawQuery = q.Encode()
+		s := mustOpenOne(t, open(t, at.String()))
+		got, err := s.Isolations(t.Context())
+		if err != nil || strings.Join(slices.Compact(got), ",") != "read committed" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
 

@@ -17,7 +17,10 @@ import (
 	"ebb/migrations"
 )
 
-const minPostgres = 140000
+const (
+	minPostgres = 140000
+	isolation   = "default_transaction_isolation"
+)
 
 // openPostgres connects to a primary of at least version 14 with UTF-8.
 func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
@@ -31,13 +34,16 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 	for name, value := range map[string]string{
 		"application_name":   "ebb",
 		"synchronous_commit": "on", // an acknowledged unit survives power loss
-		"lock_timeout":       "5s",
-		"jit":                "off", // it takes longer than any statement here
-		"random_page_cost":   "1.1", // a page of a listing looks its rows up, and does not read the table beside
+		// Who waits for a lock sees what was committed meanwhile, whatever the server, the
+		// database or the role would have: above this the wait begins with an old snapshot.
+		isolation:          "read committed",
+		"lock_timeout":     "5s",
+		"jit":              "off", // it takes longer than any statement here
+		"random_page_cost": "1.1", // a page of a listing looks its rows up, and does not read the table beside
 		// A peer that vanished must not hold its locks for ever.
 		"idle_in_transaction_session_timeout": "30s",
 	} {
-		if _, set := conf.RuntimeParams[name]; !set || name == "synchronous_commit" {
+		if _, set := conf.RuntimeParams[name]; !set || name == "synchronous_commit" || name == isolation {
 			conf.RuntimeParams[name] = value
 		}
 	}

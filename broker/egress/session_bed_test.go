@@ -49,6 +49,27 @@ type front struct {
 	cert    tls.Certificate
 	came    atomic.Int32                   // connections
 	instead atomic.Pointer[func(net.Conn)] // serves them; nil = as PostgreSQL does
+	deaf    atomic.Bool                    // it reads nothing more, and closes nothing
+	over    chan struct{}                  // the end of the test
+}
+
+// ears are what a front reads with.
+type ears struct {
+	net.Conn
+	f *front
+}
+
+func (e ears) Read(p []byte) (int, error) {
+	n, err := e.Conn.Read(p)
+	e.f.listen()
+	return n, err
+}
+
+// listen returns when the front is not deaf.
+func (f *front) listen() {
+	if f.deaf.Load() {
+		<-f.over
+	}
 }
 
 func newDBBed(t *testing.T, change ...func(*brokertest.Config)) *dbBed {
@@ -94,7 +115,8 @@ func newDBBed(t *testing.T, change ...func(*brokertest.Config)) *dbBed {
 
 func newFront(t *testing.T, to string, cert tls.Certificate) *front {
 	t.Helper()
-	f := &front{to: to, cert: cert}
+	f := &front{to: to, cert: cert, over: make(chan struct{})}
+	t.Cleanup(func() { close(f.over) })
 	var err error
 	if f.l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -130,10 +152,11 @@ func (f *front) serve(c net.Conn) {
 		return
 	}
 	go func() {
-		_, _ = io.Copy(up, t)
+		_, _ = io.Copy(up, ears{t, f})
 		_ = up.Close()
 	}()
 	_, _ = io.Copy(t, up)
+	f.listen()
 }
 
 // dbBox is a box of a task that may have the database.

@@ -20,8 +20,8 @@ const runDirs = "run-"
 // spaceAdvice is what to do when a run's directory takes nothing more.
 const spaceAdvice = "make room on the file system of HOME, where what runs keep is"
 
-// maxSocket is how long the path of a socket may be, on whatever system.
-const maxSocket = 103
+// maxSocket is how long the path of a socket may be, unix(7).
+const maxSocket = 107
 
 // runPlaces are the data directories that may hold the directories of this user's runs: the
 // user's own, that of the ebb on this machine, and that in the home which the system knows. All

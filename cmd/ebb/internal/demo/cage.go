@@ -87,7 +87,7 @@ func (s *stage) openCage() (*cage, error) {
 		args = append(args, "--env", line)
 	}
 	c.run = exec.CommandContext(s.ctx, s.Executable, append(args, "--", box.Self, "demo", "rogue")...)
-	c.run.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + dir, "EBB_URL=" + s.Issuer, "EBB_KEY_FILE=" + key, "GITHUB_TOKEN=" + person}
+	c.run.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + dir, "XDG_DATA_HOME=" + dir, "EBB_URL=" + s.Issuer, "EBB_KEY_FILE=" + key, "GITHUB_TOKEN=" + person}
 	c.run.Stderr, c.run.WaitDelay = &c.stderr, time.Second
 	out, err := c.run.StdoutPipe()
 	if err == nil {

@@ -32,7 +32,7 @@ func (b *run) runs(ctx context.Context) error {
 		}
 		line = append(line, "--user", fmt.Sprintf("%d:%[1]d", nobody))
 	}
-	env := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + b.Dir, "HOME=" + b.Dir, "EBB_URL=" + b.Issuer, "EBB_KEY_FILE=" + b.KeyFile, "EBB_CLIENT_ID=" + b.RunnerID}
+	env := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + b.Dir, "HOME=" + b.Dir, "XDG_DATA_HOME=" + b.Dir, "EBB_URL=" + b.Issuer, "EBB_KEY_FILE=" + b.KeyFile, "EBB_CLIENT_ID=" + b.RunnerID}
 	kinds := []struct {
 		way  string
 		argv []string

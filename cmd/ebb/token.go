@@ -58,7 +58,7 @@ connection and there is nothing to send (unixpeer, over --socket). That makes th
 file --key (EBB_KEY_FILE) if there is none; afterwards the key file alone is enough.
 A credential of ebb's own is bound to that key: with --use "METHOD URL" the two header
 lines that use it once are printed instead, fit for curl -H @-. What a provider
-certifies is named by --public-key:
+certifies is named by --public-key (in no box of ebb run, where --ssh of the run does):
 
   ebb token --scope ssh:web/deploy:login --public-key id.pub --wait >id-cert.pub`,
 	}

@@ -119,13 +119,22 @@ func notHidden(t *testing.T, n *redact.Named, first, second string) {
 		`{"a":%s,"b":%s,"access_token":"never-said"}`, `{"a":%s,"n":{"b":%s},"access_token": "never-said"}`, `[{"a":%s},{"b":%s,"access_token":12345}]`,
 		`{"a":%s,"access_token":"other","b":%s,"SecretAccessKey":"never-said"}`,
 	} {
-		in := fmt.Sprintf(form, quoted(first), quoted(second))
-		if out, _ := n.Text(in); strings.Contains(out, "never-said") || strings.Contains(out, "12345") {
-			t.Errorf("%s\n is %s", in, out)
-		}
+		never(t, n, fmt.Sprintf(form, quoted(first), quoted(second)))
 	}
-	in := fmt.Sprintf("<k><a b=%s>%s</a><SecretAccessKey>never-said</SecretAccessKey></k>", escaped(quoted(first)), escaped(second))
-	if out, _ := n.Text(in); strings.Contains(out, "never-said") {
+	for _, form := range []string{
+		`%s failed: %s{"access_token":"never-said"}`, "%s\n%s\n\"access_token\":\"never-said\"", `%s %s{'access_token': 'never-said'}`, `https://x/?a=%s&b=%s&token=never-said`, `%s&token=never-said&%s`, `%s?token=never-said %s`,
+	} {
+		in := fmt.Sprintf(form, first, second)
+		never(t, n, fmt.Sprintf(`{"a":%s}`, quoted(in)))
+		all, _ := json.Marshal(map[string]string{"a": in})
+		never(t, n, string(all))
+	}
+	never(t, n, fmt.Sprintf("<k><a b=%s>%s</a><SecretAccessKey>never-said</SecretAccessKey></k>", escaped(quoted(first)), escaped(second)))
+}
+
+func never(t *testing.T, n *redact.Named, in string) {
+	t.Helper()
+	if out, _ := n.Text(in); strings.Contains(out, "never-said") || strings.Contains(out, "12345") {
 		t.Errorf("%s\n is %s", in, out)
 	}
 }

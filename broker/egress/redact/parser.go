@@ -16,7 +16,9 @@ const (
 	inParameter // to the end of it
 )
 
-// parser is one text as it comes in, byte by byte, wherever it is cut.
+// parser is one text as it comes in, byte by byte, wherever it is cut. What looks like a name may
+// be a text that a box has had an answer say, with the real name in what then looks like its
+// value: so the automaton reads values, too, and knows at their end how far a name has come.
 type parser struct {
 	a     *automaton
 	state uint32
@@ -50,7 +52,7 @@ func (s *parser) feed(out, p []byte) []byte {
 		}
 		used := false
 		if out, used = s.value(out, p[i]); used {
-			s.last = p[i]
+			s.passed(p, i)
 			i++
 		}
 	}
@@ -60,6 +62,17 @@ func (s *parser) feed(out, p []byte) []byte {
 	s.tail = append(s.tail, p[max(0, len(p)-maxTail):]...)
 	s.tail = s.tail[max(0, len(s.tail)-maxTail):]
 	return out
+}
+
+// passed has the automaton read a byte of a value. With the end of one a name may end.
+func (s *parser) passed(p []byte, i int) {
+	s.state = s.a.step(s.state, p[i])
+	name := s.state >= hit && (s.at == inText || s.at == inTag) && s.begins(p, i)
+	if s.state &^= hit; name {
+		s.named(p[i])
+		return
+	}
+	s.last = p[i]
 }
 
 // text reads until a name ends, or the attributes of an element, and says where.
@@ -86,9 +99,9 @@ func (s *parser) text(p []byte, i int) int {
 		case name:
 			s.named(p[i])
 		case s.last == '/':
-			*s = parser{a: s.a, tail: s.tail, marks: s.marks}
+			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks}
 		default:
-			*s = parser{a: s.a, tail: s.tail, marks: s.marks, at: inElement}
+			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, at: inElement}
 		}
 		return i + 1
 	}
@@ -138,7 +151,7 @@ func nameByte(b byte) bool {
 // named begins a value: what its name ended with says of which kind.
 func (s *parser) named(end byte) {
 	before, tag := s.last, s.at == inTag
-	*s = parser{a: s.a, tail: s.tail, marks: s.marks, last: end, at: inParameter, tag: tag}
+	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, last: end, at: inParameter, tag: tag}
 	switch end {
 	case '"', '\'':
 		s.at, s.escaped = afterName, before == '\\'
@@ -149,14 +162,10 @@ func (s *parser) named(end byte) {
 	}
 }
 
-// over goes on behind a value, of which it has read a last byte that may begin a name, too: 0 =
-// none such. A text may have looked like a name, so that its quote was taken for that of a value.
-func (s *parser) over(last byte) {
-	s.at, s.state = inText, 0
+// over goes on behind a value.
+func (s *parser) over() {
+	s.at = inText
 	if s.tag {
 		s.at = inTag
-	}
-	if last != 0 {
-		s.state = s.a.step(0, last) &^ hit
 	}
 }

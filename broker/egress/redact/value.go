@@ -24,14 +24,14 @@ func (s *parser) value(out []byte, b byte) (_ []byte, used bool) {
 			s.at = inElement
 			return s.mark(out, ""), true
 		}
-		s.over('<')
+		s.over()
 		return append(out, '<'), false
 	case inParameter:
 		if inWord(b) || b == '%' || b == '/' || b == '=' || b == '~' || b == ':' || b == '*' || b == '!' || b == '@' || b == '$' {
 			return s.mark(out, ""), true
 		}
 	}
-	s.over(0)
+	s.over()
 	return out, false
 }
 
@@ -62,7 +62,7 @@ func (s *parser) member(out []byte, b byte) ([]byte, bool) {
 		s.at = inScalar
 		return s.mark(out, quotes), true
 	}
-	s.over(0)
+	s.over()
 	return out, false
 }
 
@@ -84,7 +84,7 @@ func (s *parser) inString(out []byte, b byte) []byte {
 	if s.escaped {
 		out = append(out, '\\')
 	}
-	s.over(b)
+	s.over()
 	return append(out, b)
 }
 
@@ -109,7 +109,7 @@ func (s *parser) inNested(b byte) {
 		s.depth++
 	case b == '}' || b == ']':
 		if s.depth--; s.depth == 0 {
-			s.over(0)
+			s.over()
 		}
 	}
 }

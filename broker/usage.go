@@ -30,13 +30,15 @@ type UsageFilter struct {
 
 // Usage sets what was granted beside what was used of it: credentials that were issued since
 // From and are delivered by egress, which has each request and session on the record
-// before it leaves. What a token was used for in a sandbox's hand, ebb does not know.
+// before it leaves. What a sandbox does with what is in its hand, ebb does not know, but for
+// the SSH connections that egress carried by it.
 type Usage struct {
 	From      time.Time    `json:"from"` // later than asked for when there is more than FigureRows
 	Cut       bool         `json:"cut"`  // it is
 	At        time.Time    `json:"at"`   // when it was counted
 	By        UsageBy      `json:"by"`
 	HandedOut int          `json:"handed_out"` // other credentials since From
+	Carried   int          `json:"carried"`    // of them: egress has carried an SSH connection by it
 	Items     []GrantUsage `json:"items"`      // those with the most unused first, then with the most issued
 	More      bool         `json:"more"`       // there are more than Items
 }

@@ -18,7 +18,9 @@ const (
 	usageGranted = "SELECT l.id, l.provider, l.scope, l.tool, l.owner, l.task_id, " + endedAt + " AS ended FROM leases l LEFT JOIN tasks t ON t.id = l.task_id " +
 		"WHERE l.issued_at >= ? AND l.issued_at < ? AND l.state <> 'intent' AND " + wasMade + " AND l.delivery = 'egress'"
 
-	usageHandedOut = "SELECT COUNT(*)" + issuedIn + " AND l.delivery <> 'egress'"
+	// Its parameters are the window, the window once more, and its beginning.
+	usageHandedOut = "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.id IN (SELECT lease_id FROM audit_entries WHERE kind = 'egress.allowed' AND kind <> 'lease.issued' AND at >= ? AND at < ?) THEN 1 ELSE 0 END), 0)" +
+		issuedIn + " AND l.delivery <> 'egress'"
 )
 
 // usageEdges are as edges.
@@ -63,7 +65,7 @@ func (s *Store) usage(ctx context.Context, f broker.UsageFilter, edges []edge) (
 	to := millis(f.Now) + 1
 	from, cut, err1 := s.cutAt(ctx, edges, millis(f.From), to)
 	out.From, out.Cut = fromMillis(from), cut
-	handed, err2 := collect(ctx, s.engine.read(), usageHandedOut, []any{from, to, from}, func(row scan) (n int, err error) { return n, row(&n) })
+	handed, err2 := collect(ctx, s.engine.read(), usageHandedOut, []any{from, to, from, to, from}, func(row scan) (n [2]int, err error) { return n, row(&n[0], &n[1]) })
 	rows, err3 := collect(ctx, s.engine.read(), usageText(columns.names), []any{from, to, from, millis(f.Now), from, to, broker.UsageRows + 1},
 		func(row scan) (r broker.GrantUsage, err error) {
 			var last int64
@@ -72,7 +74,7 @@ func (s *Store) usage(ctx context.Context, f broker.UsageFilter, edges []edge) (
 			return r, err
 		})
 	for _, n := range handed {
-		out.HandedOut = n
+		out.HandedOut, out.Carried = n[0], n[1]
 	}
 	out.More = len(rows) > broker.UsageRows
 	out.Items = rows[:min(len(rows), broker.UsageRows)]

@@ -106,6 +106,9 @@ func (t *journalTest) countUsage(f broker.UsageFilter) broker.Usage {
 		}
 		if l.Delivery != "egress" {
 			out.HandedOut++
+			if uses[l.ID] > 0 {
+				out.Carried++
+			}
 			continue
 		}
 		key := map[broker.UsageBy]broker.GrantUsage{

@@ -37,12 +37,13 @@ func (c *cli) leasesUsage() *cobra.Command {
 	var by string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Set what was granted beside what was used of it, by egress", Args: cobra.NoArgs,
-		Long: `Set what was granted beside what was used of it: credentials that are delivered by
+		Use: "usage", Short: "Set what was issued beside what was used of it, by egress", Args: cobra.NoArgs,
+		Long: `Set what was issued beside what was used of it: credentials that are delivered by
 egress, and the requests and sessions that were let through with them. First comes
 what has the most credentials that are over and were never used (unused): a scope
-that can go. What is neither used nor unused can still be used. What tokens that were
-handed out were used for, ebb does not know.`,
+that can go. What is neither used nor unused can still be used. What was handed out is counted
+alone: what it was used for ebb does not know, but for the SSH connections that egress
+carried. As json the answer is that of GET /v1/usage, whole.`,
 	}
 	cmd.Flags().DurationVar(&since, "since", 30*24*time.Hour, "issued in this time until now, 744h at most")
 	cmd.Flags().StringVar(&by, "by", string(broker.UsageByScope), "what a row is of: scope, owner or task")
@@ -65,6 +66,9 @@ handed out were used for, ebb does not know.`,
 		if err != nil {
 			return err
 		}
+		if c.format == out.JSON {
+			return out.One(c.stdout, c.format, nil, u)
+		}
 		if err := out.List(c.stdout, c.format, append(append([]out.Column[broker.GrantUsage]{}, of...), usageCounts...), u.Items); err != nil {
 			return err
 		}
@@ -83,6 +87,6 @@ func (c *cli) sayUsage(u broker.Usage) {
 		c.sayf("ebb: there are more rows; those with the most unused are here\n")
 	}
 	if u.HandedOut > 0 {
-		c.sayf("ebb: %d more credential(s) were handed out; what they were used for, ebb does not know\n", u.HandedOut)
+		c.sayf("ebb: %d more credential(s) were handed out; of those ebb knows SSH connections that egress carried, by %d of them\n", u.HandedOut, u.Carried)
 	}
 }

@@ -82,10 +82,15 @@ func (c *cli) sayCompletion(ctx context.Context, o *client.Operator, done broker
 	}
 }
 
-// used is what is said of one credential. Of what was handed out nobody here knows its uses.
+// used is what is said of one credential. Of what was handed out nobody here knows its uses, but
+// for the SSH connections that egress carried by it.
 func used(l broker.Lease, u uses, err error) string {
-	if err != nil || l.Delivery == policy.DeliveryToken {
+	n, handedOut := u.of[l.ID], l.Delivery == policy.DeliveryToken
+	switch {
+	case err != nil, handedOut && n == nil:
 		return ""
+	case handedOut:
+		return "  " + n.line("SSH connection(s)")
 	}
-	return "  " + u.of[l.ID].line()
+	return "  " + n.line("request(s)")
 }

@@ -113,12 +113,12 @@ func (c *cli) usesOf(ctx context.Context, o *client.Operator, done broker.Comple
 	}
 }
 
-// line is what a person is told of a credential.
-func (n *use) line() string {
+// line is what a person is told of a credential, and of what went through with it.
+func (n *use) line(what string) string {
 	if n == nil || n.requests+n.denied == 0 {
 		return "not used"
 	}
-	parts := []string{fmt.Sprintf("%d request(s)", n.requests)}
+	parts := []string{fmt.Sprintf("%d %s", n.requests, what)}
 	if n.denied > 0 {
 		parts = append(parts, fmt.Sprintf("%d denied", n.denied))
 	}
@@ -146,7 +146,7 @@ func size(n int64) string {
 // sayUses says what there is beyond the credentials that are listed.
 func (c *cli) sayUses(u uses) {
 	if n := u.of[""]; n != nil && cmp.Or(n.denied, n.requests) > 0 {
-		c.sayf("ebb:   without a credential that is listed: %s\n", n.line())
+		c.sayf("ebb:   without a credential that is listed: %s\n", n.line("request(s)"))
 	}
 	if u.more {
 		c.sayf("ebb:   and more: these are the first %d entries of `ebb audit list`\n", maxUses)

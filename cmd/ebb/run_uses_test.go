@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/scopes/policy"
 )
 
 func record(entries ...audit.Entry) iter.Seq2[audit.Entry, error] {
@@ -41,7 +43,7 @@ func TestTally(t *testing.T) {
 	for id, want := range map[string]string{
 		"lse_1": "2 request(s), 1 denied, 15 B sent, 2.0 KiB received, 1 time(s) its secret came back and was blacked out", "lse_2": "not used", "": "0 request(s), 42 denied", "lse_of_another": "not used",
 	} {
-		if got := u.of[id].line(); got != want {
+		if got := u.of[id].line("request(s)"); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}
 	}
@@ -61,6 +63,29 @@ func TestTally(t *testing.T) {
 	}
 	if u, err := tally(record(many...), known); err != nil || !u.more || u.of["lse_1"].requests != maxUses || !u.settled() {
 		t.Errorf("more than is read: %+v, %v", u, err)
+	}
+}
+
+// TestUsed: of what was handed out is said what the record knows, and that alone.
+func TestUsed(t *testing.T) {
+	t.Parallel()
+	u, err := tally(record(entry(audit.EgressAllowed, "lse_1", `{"protocol":"ssh"}`), entry(audit.EgressCompleted, "lse_1", `{"protocol":"ssh","sent_bytes":10,"received_bytes":20}`)), map[string]bool{"lse_1": true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		id, delivery string
+		err          error
+		want         string
+	}{
+		"a certificate whose connection was carried": {"lse_1", policy.DeliveryToken, nil, "  1 SSH connection(s), 10 B sent, 20 B received"},
+		"a token":                {"lse_2", policy.DeliveryToken, nil, ""},
+		"one that stays in ebb":  {"lse_2", policy.DeliveryEgress, nil, "  not used"},
+		"what could not be read": {"lse_1", policy.DeliveryToken, errors.New("gone"), ""},
+	} {
+		if got := used(broker.Lease{ID: c.id, Delivery: c.delivery}, u, c.err); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 

@@ -21,11 +21,14 @@ func TestUsage(t *testing.T) {
 	r.env.Clock.Add(5 * time.Minute)
 	task := storetest.Task()
 	records := []broker.Record{{OpenTask: &task}}
-	for _, tool := range []string{"git", "git", ""} {
+	for _, tool := range []string{"git", "git", "", "ssh"} {
 		l := storetest.Lease(task.ID)
 		l.Tool = tool
+		if tool == "ssh" {
+			l.Delivery = "token"
+		}
 		records = append(records, broker.Record{IssueLease: &l})
-		if tool == "" {
+		if tool != "git" {
 			records = append(records, broker.Record{Entries: []audit.Entry{{At: l.IssuedAt.Add(time.Second), Kind: audit.EgressAllowed, Actor: l.Sandbox, TaskID: task.ID, LeaseID: l.ID}}})
 		}
 	}
@@ -33,6 +36,9 @@ func TestUsage(t *testing.T) {
 		if err := r.env.Store.Append(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if a := ask("?by=owner"); a.json["handed_out"] != 1.0 || a.json["carried"] != 1.0 {
+		t.Errorf("handed out: %s", a.body)
 	}
 	a := ask("?by=scope&from=" + storetest.Epoch.Format(time.RFC3339))
 	if list := items(a); a.status != 200 || len(list) != 2 || list[0]["tool"] != "git" || list[0]["unused"] != 2.0 || list[0]["last_used"] != nil ||

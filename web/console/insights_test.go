@@ -54,7 +54,7 @@ func TestInsightsOfNothing(t *testing.T) {
 	b := h.as(brokertest.Auditor)
 	for _, q := range []string{"", "?window=24h", "?window=7d", "?window=30d"} {
 		a := b.get("/insights" + q)
-		a.is(t, http.StatusOK, "of 0 answers", "nobody decided", "Nothing was issued.", "No task ended.", "never fetched", "No credential that stays in ebb was issued.", "0 more were handed out")
+		a.is(t, http.StatusOK, "of 0 answers", "nobody decided", "Nothing was issued.", "No task ended.", "never fetched", "No credential that is delivered by egress was issued.", "0 more were handed out")
 		if drawings(t, a) == 0 || strings.Contains(a.body, "NaN") {
 			t.Errorf("%s: %s", q, a.body)
 		}
@@ -128,10 +128,10 @@ func TestInsightsOfUses(t *testing.T) {
 	}
 	a := h.as(brokertest.Auditor).get("/insights")
 	a.is(t, http.StatusOK, `<bdi class="name">orders:eu/8:read</bdi></td><td data-column="Tool"><bdi class="name">&lt;b&gt;git</bdi>`, "0 (0 %)", `<span class="tag warn">1</span>`,
-		"1 (50 %)", "the scopes with the most that were never used", `<td data-column="Requests">1</td><td data-column="Last"><time datetime="2026-03-04T06:06:07Z">`, "1 more were handed out")
-	if n := strings.Count(a.body, `data-column="Never used"`); n != 10 || strings.Contains(a.body, "<b>git") {
+		"1 (50 %)", "the scopes with the most that are unused", `<td data-column="Uses">1</td><td data-column="Last"><time datetime="2026-03-04T06:06:07Z">`, "1 more were handed out", "by 0 of them")
+	if n := strings.Count(a.body, `data-column="Unused"`); n != 10 || strings.Contains(a.body, "<b>git") {
 		t.Errorf("%d rows", n)
 	}
 	h.Clock.Add(30 * 24 * time.Hour)
-	h.as(brokertest.Auditor).get("/insights?window=7d").is(t, http.StatusOK, "No credential that stays in ebb was issued.")
+	h.as(brokertest.Auditor).get("/insights?window=7d").is(t, http.StatusOK, "No credential that is delivered by egress was issued.")
 }

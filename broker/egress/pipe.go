@@ -58,15 +58,19 @@ func (b *box) pipe(r *http.Request, t *tunnel) {
 }
 
 // reaching finds the lease that a connection leaves by. That costs a query, so that a box has so
-// many and no more.
+// many for nothing and no more.
 func (b *box) reaching(ctx context.Context, t *tunnel) (leaseID string, err error) {
 	if b.p.cfg.Hosts == nil {
 		return "", deny(NoCredential, nil)
 	}
-	if !b.free.unknown.Allow() {
+	if !b.free.reaches(t.host) {
 		return "", deny(TooOften, nil)
 	}
-	return b.p.cfg.Hosts.Reaching(ctx, b.who, t.host)
+	leaseID, err = b.p.cfg.Hosts.Reaching(ctx, b.who, t.host)
+	if over := err != nil && reasonOf(err) == NoCredential; err == nil || over {
+		b.free.reached(t.host, !over)
+	}
+	return leaseID, err
 }
 
 // unpiped says why a connection was not carried, or no further. One that broke, or was cut, has

@@ -1,0 +1,113 @@
+package egress_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/egress"
+	"ebb/broker/exact"
+)
+
+// reaching counts how often the broker is asked for the lease that a connection leaves by.
+type reaching struct {
+	egress.Hosts
+	asked atomic.Int64
+}
+
+// Reaching implements egress.Hosts.
+func (r *reaching) Reaching(ctx context.Context, c broker.Caller, h exact.Host) (string, error) {
+	r.asked.Add(1)
+	return r.Hosts.Reaching(ctx, c, h)
+}
+
+// denials has every reason of an SSH connection that was refused: the record counts them.
+type denials struct {
+	egress.Record
+	mu  sync.Mutex
+	all []string
+}
+
+// UseDenied implements egress.Record.
+func (d *denials) UseDenied(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) {
+	if x.Protocol == "ssh" {
+		d.mu.Lock()
+		d.all = append(d.all, x.Reason)
+		d.mu.Unlock()
+	}
+	d.Record.UseDenied(ctx, c, leaseID, x)
+}
+
+func (d *denials) have(reason string) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, is := range d.all {
+		if is == reason {
+			n++
+		}
+	}
+	return n
+}
+
+// A box opens as many SSH connections as its task may where a lease is for the host, and knocks
+// elsewhere so often and no more; that keeps neither those connections nor its placeholders here.
+func TestPipesAskSeldom(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	asks, denied := &reaching{Hosts: b.Broker}, &denials{Record: b.Broker}
+	b.with(t, func(c *egress.Config) { c.Hosts, c.Record = asks, denied })
+	x, _ := b.sshBox(t, "ssh:web/deploy:login")
+	own := func(times int) {
+		t.Helper()
+		for i := range times {
+			c, in := open(t, x, b.host, sshHello)
+			if line, err := in.ReadString('\n'); err != nil || line != sshServer {
+				t.Fatalf("connection %d: %q, %v", i, line, err)
+			}
+			_ = (<-b.accepted).Close()
+			ends(t, c, in)
+		}
+	}
+	own(1)
+	c := x.client(t, true)
+	send(t, c, "GET", "https://web-2.example.com/", "") // a name that is new has a bound of its own
+	knocks := 0
+	for ; denied.have("rate_limited") == 0; knocks++ {
+		if knocks > 5000 || !knock(t, x) {
+			t.Fatalf("%d knocks, %d questions", knocks, asks.asked.Load())
+		}
+	}
+	if n := denied.have("no_credential"); n < 50 || n != knocks-1 || asks.asked.Load() != int64(knocks) {
+		t.Errorf("%d questions for %d knocks", asks.asked.Load(), knocks)
+	}
+	p := x.placeholder(t, "stripe:charges:read")
+	if res, body := send(t, c, "GET", "https://"+b.bed.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != http.StatusOK {
+		t.Errorf("a placeholder that is new: %d %s", res.StatusCode, body)
+	}
+	own(20)
+}
+
+// knock says in a tunnel to a host of nobody's lease that it speaks SSH, and waits for the end
+// of it; false = there is no tunnel.
+func knock(t *testing.T, x *box) bool {
+	t.Helper()
+	c, err := net.Dial("unix", x.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, "CONNECT web-2.example.com:22 HTTP/1.1\r\nHost: web-2.example.com:22\r\n\r\n"+sshHello); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	line, err := in.ReadString('\n')
+	ends(t, c, in)
+	return err == nil && strings.Contains(line, " 200 ")
+}

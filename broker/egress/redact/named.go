@@ -24,6 +24,9 @@ const (
 
 var errNames = errors.New("redact: name 1 to 64 members or parameters, each of 1 to 64 letters, digits and . _ -")
 
+// tagEnds are what an element's name ends with (XML 1.0 section 3.1).
+const tagEnds = "> \t\r\n"
+
 // NewNamed makes a Named. Of members both are looked for, of parameters those alone.
 func NewNamed(members, parameters []string) (*Named, error) {
 	all := append(slices.Clone(members), parameters...)
@@ -33,8 +36,11 @@ func NewNamed(members, parameters []string) (*Named, error) {
 	var patterns []string
 	for _, name := range members {
 		// In an element's name a prefix may stand before it, and attributes behind.
-		for _, around := range [][2]string{{`"`, `"`}, {`\"`, `\"`}, {`'`, `'`}, {"<", ">"}, {"<", " "}, {":", ">"}, {":", " "}} {
-			patterns = append(patterns, around[0]+name+around[1])
+		for _, quote := range []string{`"`, `\"`, `'`} {
+			patterns = append(patterns, quote+name+quote)
+		}
+		for _, behind := range tagEnds {
+			patterns = append(patterns, "<"+name+string(behind), ":"+name+string(behind))
 		}
 	}
 	for _, name := range all {

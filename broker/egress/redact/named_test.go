@@ -63,6 +63,10 @@ func TestNamed(t *testing.T) {
 		`"token":"v"`:                                                     `"token":"v"`, // a parameter, and no member
 		`<s:SecretAccessKey>v9</s:SecretAccessKey> <b>v</b>`:              `<s:SecretAccessKey>[redacted]</s:SecretAccessKey> <b>v</b>`,
 		`<SecretAccessKey a="?token=v9">v9</SecretAccessKey>`:             `<SecretAccessKey a="?token=[redacted]">[redacted]</SecretAccessKey>`,
+		`<SecretAccessKey a="/>">v9</SecretAccessKey>`:                    `<SecretAccessKey a="/>[redacted]</SecretAccessKey>`,
+		`<SecretAccessKey a="'/>'" b='"/>'>v9</SecretAccessKey>`:          `<SecretAccessKey a="'/>[redacted]</SecretAccessKey>`,
+		"<SecretAccessKey\n\ta=\"v\">v9</SecretAccessKey>":                "<SecretAccessKey\n\ta=\"v\">[redacted]</SecretAccessKey>",
+		"<s:SecretAccessKey\t>v9</s:SecretAccessKey\n>":                   "<s:SecretAccessKey\t>[redacted]</s:SecretAccessKey\n>",
 		`<access_token><SecretAccessKey>v9</SecretAccessKey>`:             `<access_token><SecretAccessKey>[redacted]</SecretAccessKey>`,
 		`{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`: `{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`,
 	} {

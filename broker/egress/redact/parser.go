@@ -1,5 +1,7 @@
 package redact
 
+import "strings"
+
 // where a parser is.
 type where uint8
 
@@ -24,6 +26,7 @@ type parser struct {
 	state uint32
 	at    where
 	tag   bool // a value is in the attributes of an element
+	open  byte // the quote of an attribute, 0 = none
 	last  byte // read before
 	tail  []byte
 	marks int
@@ -87,9 +90,10 @@ func (s *parser) text(p []byte, i int) int {
 			}
 		}
 		s.state = s.a.step(s.state, p[i])
-		name, tagEnds := s.state >= hit && s.begins(p, i), s.at == inTag && p[i] == '>'
+		name, ends := s.state >= hit && s.begins(p, i), s.at == inTag && p[i] == '>'
 		s.state &^= hit
-		if !name && !tagEnds {
+		if !name && !ends {
+			s.attribute(p[i])
 			continue
 		}
 		if i > 0 {
@@ -98,7 +102,7 @@ func (s *parser) text(p []byte, i int) int {
 		switch {
 		case name:
 			s.named(p[i])
-		case s.last == '/':
+		case s.last == '/' && s.open == 0:
 			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks}
 		default:
 			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, at: inElement}
@@ -118,7 +122,7 @@ const (
 // begins reports whether the name that ends at i has a value. One behind a colon is only that of
 // an element when this is a tag that opens: what it is in may be any text.
 func (s *parser) begins(p []byte, i int) bool {
-	if p[i] != ' ' && p[i] != '>' {
+	if strings.IndexByte(tagEnds, p[i]) < 0 {
 		return true
 	}
 	at := func(j int) byte {
@@ -151,14 +155,25 @@ func nameByte(b byte) bool {
 // named begins a value: what its name ended with says of which kind.
 func (s *parser) named(end byte) {
 	before, tag := s.last, s.at == inTag
-	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, last: end, at: inParameter, tag: tag}
+	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, last: end, at: inParameter, tag: tag, open: s.open}
 	switch end {
 	case '"', '\'':
 		s.at, s.escaped = afterName, before == '\\'
 	case '>':
 		s.at, s.tag = inElement, false
-	case ' ':
+	case ' ', '\t', '\r', '\n':
 		s.at = inTag
+	}
+}
+
+// attribute notes where a quote of an attribute begins and ends: in one, /> ends no element.
+func (s *parser) attribute(b byte) {
+	switch {
+	case s.at != inTag || b != '"' && b != '\'':
+	case s.open == 0:
+		s.open = b
+	case s.open == b:
+		s.open = 0
 	}
 }
 

@@ -59,6 +59,8 @@ func TestSubprotocolsThatAreCredentials(t *testing.T) {
 		"base64url.bearer.authorization.k8s.io.dGhlaXJz,,base64.binary.k8s.io":             "base64.binary.k8s.io",
 		"graphql-ws,\theader-eyJob3N0IjoiYS5leGFtcGxlLmNvbSIsIngtYXBpLWtleSI6InRoZWlycyJ9": "graphql-ws",
 		"Access-Token.theirs": "",
+		"chat, access_token, ghp_0123456789abcdefghij, superchat": "chat, superchat",
+		"x, 0123456789abcdef0123456789abcdef":                     "x",
 	} {
 		h := http.Header{"Sec-Websocket-Protocol": {line}}
 		if err := egress.Clean(h); err != nil || h.Get("Sec-Websocket-Protocol") != want || want == "" && len(h) > 0 {

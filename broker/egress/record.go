@@ -56,6 +56,9 @@ func (s *sending) finish() {
 	}
 	p, x := s.b.p, s.x
 	x.Cut, x.Sent, x.Received, x.Redacted, x.Millis = s.ctx.Err() != nil, s.sent.Load(), s.received.Load(), s.echoes.Load(), time.Since(s.began).Milliseconds()
+	if why := s.ended.Load(); why != nil {
+		x.Reason = string(*why)
+	}
 	ctx := context.WithoutCancel(s.ctx)
 	go func() {
 		defer p.ends.paid(s.b.who.Root())

@@ -34,9 +34,10 @@ type sending struct {
 	began    time.Time
 	sent     atomic.Int64
 	received atomic.Int64
-	answered atomic.Bool // the upstream has begun to
-	long     bool        // the answer says that it is
-	pool     *pool       // of the upstream
+	answered atomic.Bool                  // the upstream has begun to
+	ended    atomic.Pointer[exact.Reason] // of a WebSocket
+	long     bool                         // the answer says that it is
+	pool     *pool                        // of the upstream
 
 	ends     time.Time     // when the lease has had its time
 	expiry   *time.Timer   // cuts then

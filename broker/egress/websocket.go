@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/egress/redact"
+	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
 
@@ -54,19 +56,24 @@ func acceptOf(key string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// maxSubprotocol is how long the name of one is at most, in bytes. Those that are registered
-// are shorter, and tokens are longer.
-const maxSubprotocol = 40
+// maxSubprotocol is how long the name of one is at most, in bytes: those that are registered are
+// shorter, and most tokens longer.
+const maxSubprotocol = 31
 
 // subprotocols are those that a client names and that leave. Browsers can set no header, so that
 // servers take credentials in the place of a name: openai-insecure-api-key.<key>,
-// base64url.bearer.authorization.k8s.io.<token>, header-<base64 of headers>.
+// base64url.bearer.authorization.k8s.io.<token>, header-<base64 of headers>, or what comes behind
+// one that only says so: access_token, <token>.
 func subprotocols(lines []string) (names []string) {
+	said := false
 	for _, line := range lines {
 		for name := range strings.SplitSeq(line, ",") {
-			if name = strings.Trim(name, " \t"); name != "" && len(name) <= maxSubprotocol && !carriesCredential(name) {
+			name = strings.Trim(name, " \t")
+			credential := carriesCredential(name)
+			if name != "" && len(name) <= maxSubprotocol && !credential && !said {
 				names = append(names, name)
 			}
+			said = credential && !strings.Contains(name, ".")
 		}
 	}
 	return names
@@ -123,6 +130,9 @@ func (w *webSocket) Read(p []byte) (int, error) {
 	}
 	w.s.received.Add(int64(n))
 	w.alive(n)
+	if errors.Is(err, redact.ErrFrame) {
+		w.s.endsBy(BadAnswer)
+	}
 	return n, unquoted(err)
 }
 
@@ -130,6 +140,7 @@ func (w *webSocket) Read(p []byte) (int, error) {
 func (w *webSocket) Write(p []byte) (int, error) {
 	cfg := w.s.b.p.cfg
 	if w.s.sent.Add(int64(len(p))) > cfg.RequestBytes || w.task.Add(int64(len(p))) > cfg.TaskBytes {
+		w.s.endsBy(TooMuch)
 		return 0, deny(TooMuch, nil)
 	}
 	if w.s.ctx.Err() != nil {
@@ -139,6 +150,9 @@ func (w *webSocket) Write(p []byte) (int, error) {
 	n, err := w.body.Write(p)
 	return n, unquoted(err)
 }
+
+// endsBy notes why a WebSocket ends: what copies it tells nobody.
+func (s *sending) endsBy(r exact.Reason) { s.ended.CompareAndSwap(nil, &r) }
 
 func (w *webSocket) alive(n int) {
 	if n > 0 {

@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,31 +16,43 @@ import (
 	"golang.org/x/net/websocket"
 
 	"ebb/broker"
+	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/broker/egress"
+	"ebb/broker/exact"
 )
 
-// TestWebSocketsAreCut: by a pause, by an end, when nobody says anything, and when the box has
-// said too much; and both of its ends see it.
+// TestWebSocketsAreCut: by a pause, by an end, when nobody says anything, when the box has said
+// too much, and when what comes back is no frame; both of its ends see it, and the record says why.
 func TestWebSocketsAreCut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		with func(*egress.Config)
 		cut  func(*box, *websocket.Conn)
+		why  exact.Reason
 	}{
-		"pause":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Pause(x.s.Task.ID) }},
-		"end":              {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.End(x.s.Task.ID) }},
-		"doubt":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Doubt() }},
-		"idle":             {func(c *egress.Config) { c.SocketTime = 2 * time.Second }, func(*box, *websocket.Conn) {}},
-		"much":             {func(c *egress.Config) { c.RequestBytes = 1 << 10 }, talk},
-		"much of its task": {func(c *egress.Config) { c.TaskBytes = 1 << 10 }, talk},
+		"pause":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Pause(x.s.Task.ID) }, ""},
+		"end":              {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.End(x.s.Task.ID) }, ""},
+		"doubt":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Doubt() }, ""},
+		"idle":             {func(c *egress.Config) { c.SocketTime = 10 * time.Second }, func(*box, *websocket.Conn) {}, ""},
+		"much":             {func(c *egress.Config) { c.RequestBytes = 1 << 10 }, talk, egress.TooMuch},
+		"much of its task": {func(c *egress.Config) { c.TaskBytes = 1 << 10 }, talk, egress.TooMuch},
+		"no frame":         {func(*egress.Config) {}, func(_ *box, ws *websocket.Conn) { _ = websocket.Message.Send(ws, "odd") }, egress.BadAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			gone := make(chan error, 1)
 			b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
 				websocket.Server{Handler: func(c *websocket.Conn) {
-					_, err := io.Copy(io.Discard, c)
+					said := make([]byte, 512)
+					n, err := c.Read(said)
+					if string(said[:n]) == "odd" {
+						c.PayloadType = 3 // reserved (RFC 6455 section 5.2)
+						_, _ = c.Write(said)
+					}
+					if err == nil {
+						_, err = io.Copy(io.Discard, c)
+					}
 					gone <- err
 				}}.ServeHTTP(w, r)
 			})
@@ -52,6 +65,12 @@ func TestWebSocketsAreCut(t *testing.T) {
 			tt.cut(x, ws)
 			over(t, ws)
 			<-gone
+			var uses []audit.Entry
+			until(t, "it is over on the record", func() bool { uses = b.uses(t, x.s.Task.ID); return len(uses) == 2 })
+			var last broker.Exchange
+			if err := json.Unmarshal(uses[1].Data, &last); err != nil || last.Reason != string(tt.why) || last.Cut != (tt.why == "") {
+				t.Errorf("%s, %v", uses[1].Data, err)
+			}
 		})
 	}
 }

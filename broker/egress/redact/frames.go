@@ -22,7 +22,8 @@ func (r *Redactor) Frames(src io.Reader, hits func(n int)) io.Reader {
 	return &frames{src: src, a: r.a, hits: hits}
 }
 
-var errFrame = errors.New("redact: what came is no frame of a WebSocket's server without extensions")
+// ErrFrame is what reading one ends with that is not as a server without extensions has to say it.
+var ErrFrame = errors.New("redact: what came is no frame of a WebSocket's server without extensions")
 
 const (
 	frameFinal   = 0x80 // bits of the first byte
@@ -137,7 +138,7 @@ func (f *frames) header(b byte) (whole bool, err error) {
 	f.out, f.data = append(f.out, b), append(f.data, false)
 	h := f.head
 	if h[0]&frameRSV != 0 || len(h) > 1 && h[1]&frameMasked != 0 {
-		return false, errFrame
+		return false, ErrFrame
 	}
 	if len(h) < 2 {
 		return false, nil
@@ -170,12 +171,12 @@ func (f *frames) begin(opcode byte, final bool) error {
 	f.final, f.control, f.aside = final, opcode&frameControl != 0, text{}
 	if f.control {
 		if opcode > opPong || !final || f.size > maxControl {
-			return errFrame
+			return ErrFrame
 		}
 		return nil
 	}
 	if opcode > opBinary || f.open != (opcode == opContinuation) || f.size>>63 != 0 {
-		return errFrame
+		return ErrFrame
 	}
 	f.open = !final
 	return nil
@@ -250,7 +251,7 @@ func (f *frames) release() error {
 		f.ready++
 	}
 	if len(f.out)-f.ready-depth > maxBetween {
-		return errFrame
+		return ErrFrame
 	}
 	return nil
 }

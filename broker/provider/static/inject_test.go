@@ -292,7 +292,7 @@ func TestVaultKV(t *testing.T) {
 		}
 	}
 	missing("nothing there")
-	for _, value := range []string{"one", "two"} {
+	for _, value := range []string{"the-first", "the-second"} {
 		v.Write(t, mount+"/data/stripe", map[string]any{"data": map[string]any{"key": value}})
 		if got, err := inject(d); got != "Bearer "+value {
 			t.Errorf("%q, %v", got, err)

@@ -57,6 +57,11 @@ the certificate is alive. In a box of ebb run there is one: ebb run --ssh HOST=S
 	return c.boxed(cmd)
 }
 
+// agentLog says to the person why an agent signs nothing.
+func (c *cli) agentLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
 // sshAgent serves an agent until the command is told to stop.
 func (c *cli) sshAgent(cmd *cobra.Command, t *tokenFlags, set scopes.Set, path string) error {
 	ctx := cmd.Context()
@@ -68,7 +73,7 @@ func (c *cli) sshAgent(cmd *cobra.Command, t *tokenFlags, set scopes.Set, path s
 	t.request.Pending = func(client.Pending) { c.sayAsked(set) }
 	a, err := sshagent.New(sshagent.Config{
 		Identities: []sshagent.Identity{{Name: set.String(), Issue: issueSSH(s, t.request)}},
-		State:      stateOf(s), Logger: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		State:      stateOf(s), Logger: c.agentLog(),
 	})
 	if err != nil {
 		return err

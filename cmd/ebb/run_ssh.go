@@ -80,7 +80,7 @@ func (c *cli) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper
 			Scope: g.scope, Tool: in.tool, Reason: "ebb run --ssh " + g.host.String(), Wait: true, Pending: func(client.Pending) { c.sayAsked(g.scope) },
 		})})
 	}
-	a, err := sshagent.New(sshagent.Config{Identities: ids, State: openStateOf(o, k)})
+	a, err := sshagent.New(sshagent.Config{Identities: ids, State: openStateOf(o.Task, k.taskID, stateOf(k.sandbox)), Logger: c.agentLog()})
 	if err != nil {
 		return err
 	}
@@ -100,19 +100,20 @@ func (c *cli) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper
 	return nil
 }
 
-var errTaskPaused = errors.New("the task is not open")
-
-// openStateOf says how it is with a lease while its task is open: a task that is paused signs
-// nothing.
-func openStateOf(o *client.Operator, k keeper) func(context.Context, string) (broker.LeaseState, error) {
-	state := stateOf(k.sandbox)
+// openStateOf says how it is with a lease while its task is open: a task that is paused, or over,
+// signs nothing.
+func openStateOf(task func(context.Context, string) (broker.Task, error), taskID string, state func(context.Context, string) (broker.LeaseState, error)) func(context.Context, string) (broker.LeaseState, error) {
 	return func(ctx context.Context, leaseID string) (broker.LeaseState, error) {
-		task, err := o.Task(ctx, k.taskID)
-		if err == nil && task.State != broker.TaskOpen {
-			err = errTaskPaused
-		}
-		if err != nil {
+		ctx, cancel := context.WithTimeout(ctx, stateTime)
+		defer cancel()
+		t, err := task(ctx, taskID)
+		switch {
+		case err != nil:
 			return "", err
+		case t.State == broker.TaskPaused:
+			return "", broker.ErrTaskPaused
+		case t.State != broker.TaskOpen:
+			return "", broker.ErrTaskClosed
 		}
 		return state(ctx, leaseID)
 	}

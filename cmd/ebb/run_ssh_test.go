@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/broker"
 	"ebb/broker/brokertest/counterpart"
 )
 
@@ -195,5 +198,36 @@ func TestRunSSHKeeps(t *testing.T) {
 	}
 	if out, errs, err := b.in("true", "--ssh", "web-3.example.com=ssh:web/root:login"); err == nil || !strings.Contains(errs, "no such host") {
 		t.Errorf("a host of no group: %v\n%s%s", err, out, errs)
+	}
+}
+
+// TestRunSSHSignsForOpenTasks: who keeps the key asks for the task first, and signs for none that
+// is paused, over or unreadable, however alive its certificate is.
+func TestRunSSHSignsForOpenTasks(t *testing.T) {
+	t.Parallel()
+	away := errors.New("ebb is out of reach")
+	for _, c := range []struct {
+		task   broker.TaskState
+		taskE  error
+		lease  broker.LeaseState
+		leaseE error
+		want   broker.LeaseState
+		wantE  error
+	}{
+		{broker.TaskOpen, nil, broker.LeaseLive, nil, broker.LeaseLive, nil},
+		{broker.TaskOpen, nil, broker.LeaseRevoked, nil, broker.LeaseRevoked, nil},
+		{broker.TaskOpen, nil, "", away, "", away},
+		{broker.TaskPaused, nil, broker.LeaseLive, nil, "", broker.ErrTaskPaused},
+		{broker.TaskClosed, nil, broker.LeaseLive, nil, "", broker.ErrTaskClosed},
+		{"", nil, broker.LeaseLive, nil, "", broker.ErrTaskClosed},
+		{broker.TaskOpen, away, broker.LeaseLive, nil, "", away},
+	} {
+		task := func(_ context.Context, id string) (broker.Task, error) {
+			return broker.Task{ID: id, State: c.task}, c.taskE
+		}
+		lease := func(context.Context, string) (broker.LeaseState, error) { return c.lease, c.leaseE }
+		if got, err := openStateOf(task, "tsk_a", lease)(t.Context(), "lse_a"); got != c.want || !errors.Is(err, c.wantE) || (err == nil) != (c.wantE == nil) {
+			t.Errorf("a task %q (%v), a lease %q (%v): %q, %v", c.task, c.taskE, c.lease, c.leaseE, got, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/time/rate"
 
 	"ebb/broker"
 	"ebb/web"
@@ -22,13 +23,14 @@ type Config struct {
 	// State says how it is with a lease; "" = it is unknown. Required.
 	State  func(ctx context.Context, leaseID string) (broker.LeaseState, error)
 	Now    func() time.Time // nil = time.Now
-	Logger *slog.Logger     // of what is refused; nil = discard
+	Logger *slog.Logger     // of what is refused, some lines of it; nil = discard
 }
 
 // Agent signs logins. It is safe for concurrent use.
 type Agent struct {
-	cfg Config
-	ids []*identity
+	cfg   Config
+	ids   []*identity
+	lines rate.Sometimes
 }
 
 // New makes an agent that has asked for nothing yet.
@@ -42,7 +44,7 @@ func New(c Config) (*Agent, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{cfg: c}
+	a := &Agent{cfg: c, lines: rate.Sometimes{First: linesAtOnce, Interval: lineEvery}}
 	for _, i := range c.Identities {
 		a.ids = append(a.ids, &identity{Identity: i, turn: make(chan struct{}, 1)})
 	}
@@ -105,7 +107,11 @@ func (c *conn) serve(ctx context.Context) {
 		}
 		answer, out, err := c.answer(ctx, kind, body)
 		if err != nil {
-			c.a.cfg.Logger.InfoContext(ctx, "the ssh agent refused", "message", kind, "error", err)
+			level := slog.LevelInfo
+			if kind == msgSign { // of which the client says "Permission denied" and no more
+				level = slog.LevelWarn
+			}
+			c.a.say(ctx, level, "the ssh agent refused", "message", kind, "error", err)
 			answer, out = msgFailure, nil
 		}
 		if writeMessage(c, answer, out) != nil {
@@ -149,8 +155,10 @@ func (c *conn) answer(ctx context.Context, kind byte, body []byte) (answer byte,
 
 // list is what there is for the host that the connection is for, asked for where it has to be.
 func (c *conn) list(ctx context.Context) (out []listed) {
+	elsewhere := 0
 	for _, i := range c.a.ids {
 		if c.bound != nil && !c.a.permits(i.Hosts, c.bound.host) {
+			elsewhere++
 			continue
 		}
 		if i.take(ctx) != nil {
@@ -159,12 +167,28 @@ func (c *conn) list(ctx context.Context) (out []listed) {
 		h, err := c.a.ready(ctx, i)
 		i.give()
 		if err != nil {
-			c.a.cfg.Logger.WarnContext(ctx, "the ssh agent has no certificate", "identity", i.Name, "error", err)
+			c.a.say(ctx, slog.LevelWarn, "the ssh agent has no certificate", "identity", i.Name, "error", err)
 			continue
 		}
 		out = append(out, listed{h.cert.Marshal(), i.Name})
 	}
+	if elsewhere == len(c.a.ids) {
+		c.a.say(ctx, slog.LevelWarn, "the ssh agent has no certificate for a host with this key", "host_key", ssh.FingerprintSHA256(c.bound.host))
+	}
 	return out
+}
+
+// Bounds of lines about refusals: a client makes as many of those as it likes.
+const (
+	linesAtOnce = 20
+	lineEvery   = 10 * time.Second
+)
+
+// say logs a refusal, unless there are too many.
+func (a *Agent) say(ctx context.Context, level slog.Level, what string, args ...any) {
+	if a.cfg.Logger.Enabled(ctx, level) {
+		a.lines.Do(func() { a.cfg.Logger.Log(ctx, level, what, args...) })
+	}
 }
 
 // sign signs one login. Everything that can be said of it without asking ebb is said first.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -272,4 +273,39 @@ func newKey(t *testing.T) (ssh.PublicKey, any) {
 		t.Fatal(err)
 	}
 	return key, private
+}
+
+// Why nothing is signed is told whoever runs the agent, who else sees what ssh says; a client
+// that tries again and again fills no log.
+func TestRefusalsAreToldSeldom(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, hostKeys(t, known(newSigner(t).PublicKey())))
+	a, elsewhere := b.client(), b.client()
+	k := b.cert(a)
+	if _, err := elsewhere.Extension("session-bind@openssh.com", bindTo(t, newSigner(t), session("s"), false)); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := elsewhere.List(); err != nil || len(list) != 0 {
+		t.Fatalf("%d certificates, %v", len(list), err)
+	}
+	if said := b.logged(); !strings.Contains(said, "for a host with this key") || !strings.Contains(said, "host_key=SHA256:") {
+		t.Errorf("of another host: %q", said)
+	}
+	b.mu.Lock()
+	b.doubt = broker.ErrTaskPaused
+	b.mu.Unlock()
+	if list, err := a.List(); err != nil || len(list) != 0 {
+		t.Fatalf("%d certificates, %v", len(list), err)
+	}
+	if said := b.logged(); !strings.Contains(said, broker.ErrTaskPaused.Error()) {
+		t.Errorf("of a task that is paused: %q", said)
+	}
+	for range 200 {
+		if _, err := a.Sign(k, ssh.Marshal(loginWith(k))); err == nil {
+			t.Fatal("it is signed")
+		}
+	}
+	if said := b.logged(); !strings.Contains(said, "refused") || strings.Count(said, "\n") > 100 {
+		t.Errorf("%d lines about 200 refusals: %.400s", strings.Count(said, "\n"), said)
+	}
 }

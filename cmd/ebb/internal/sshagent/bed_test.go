@@ -1,9 +1,11 @@
 package sshagent_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -30,6 +32,22 @@ type bed struct {
 	state  map[string]broker.LeaseState
 	doubt  error // nobody can say how it is with a lease
 	forge  func(*ssh.Certificate)
+	log    bytes.Buffer
+}
+
+// Write implements io.Writer, for the log.
+func (b *bed) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.Write(line)
+}
+
+// logged is what the log has, from here on anew.
+func (b *bed) logged() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.log.Reset()
+	return b.log.String()
 }
 
 func newSigner(t *testing.T) ssh.Signer {
@@ -59,7 +77,7 @@ func (b *bed) identity(name string, hosts ...sshagent.HostKeys) sshagent.Identit
 
 func (b *bed) serve(ids ...sshagent.Identity) {
 	b.t.Helper()
-	a, err := sshagent.New(sshagent.Config{Identities: ids, State: b.stateOf, Now: b.clock})
+	a, err := sshagent.New(sshagent.Config{Identities: ids, State: b.stateOf, Now: b.clock, Logger: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		b.t.Fatal(err)
 	}

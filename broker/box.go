@@ -119,16 +119,27 @@ const Self = self
 // Injectable are the live credentials of a caller that egress can add to requests, the
 // newest first: what a helper in a box can choose from.
 func (b *Broker) Injectable(ctx context.Context, c Caller) ([]Lease, error) {
-	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: c.TaskID, State: LeaseLive, Now: b.now(), Page: Page{Limit: maxInjectable, Desc: true}})
+	return b.liveOf(ctx, c, func(l Lease) bool {
+		_, known := b.cfg.Providers[l.Provider]
+		return known && b.byEgress(l)
+	})
+}
+
+// liveOf are the live leases of a caller that are for something, the newest first. Whether one
+// may be used now says its use.
+func (b *Broker) liveOf(ctx context.Context, c Caller, is func(Lease) bool) ([]Lease, error) {
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: c.TaskID, State: LeaseLive, Now: b.now(), Page: Page{Limit: maxLive, Desc: true}})
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	now := b.now()
 	return slices.DeleteFunc(ls, func(l Lease) bool {
-		_, known := b.cfg.Providers[l.Provider]
-		return !known || !b.byEgress(l) || !theirs(l, c) || !now.Before(l.ExpiresAt) || b.tombs.has(l.ID, now) || b.tombs.has(l.TaskID, now)
+		return !is(l) || !theirs(l, c) || !now.Before(l.ExpiresAt) || b.tombs.has(l.ID, now) || b.tombs.has(l.TaskID, now)
 	}), nil
 }
+
+// maxLive bounds those that are looked at.
+const maxLive = 200
 
 // Bare are the leases of a caller by which requests leave that hold no placeholder, the
 // newest first. Whether one may be used now is Use's to say.
@@ -146,9 +157,6 @@ func (b *Broker) Bare(ctx context.Context, c Caller) ([]Usable, error) {
 	}
 	return out, nil
 }
-
-// maxInjectable bounds that list.
-const maxInjectable = 200
 
 // theirs reports whether a lease is one of the caller's.
 func theirs(l Lease, c Caller) bool {

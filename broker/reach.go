@@ -10,17 +10,14 @@ import (
 // Reaching is the newest live lease of a caller that is for a host which is reached in a protocol
 // of its own. Whether it may be used now is Reach's to say.
 func (b *Broker) Reaching(ctx context.Context, c Caller, host exact.Host) (leaseID string, err error) {
-	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: c.TaskID, State: LeaseLive, Now: b.now(), Page: Page{Limit: maxInjectable, Desc: true}})
-	if err != nil {
-		return "", unavailable(err)
+	ls, err := b.liveOf(ctx, c, func(l Lease) bool { return b.reaches(l, host) })
+	switch {
+	case err != nil:
+		return "", err
+	case len(ls) == 0:
+		return "", noUse(errNotTheirs)
 	}
-	now := b.now()
-	for _, l := range ls {
-		if theirs(l, c) && b.reaches(l, host) && now.Before(l.ExpiresAt) && !b.tombs.has(l.ID, now) && !b.tombs.has(l.TaskID, now) {
-			return l.ID, nil
-		}
-	}
-	return "", noUse(errNotTheirs)
+	return ls[0].ID, nil
 }
 
 // Reach says whether a caller may open a connection to a host by a lease now (I2): the lease is

@@ -22,7 +22,7 @@ type sshDriver interface {
 	KnownHosts(h exact.Host) (lines []byte, known bool)
 }
 
-// sshHosts answers the hosts of every SSH provider.
+// sshHosts answers for every SSH provider: its hosts, and who connects to them.
 type sshHosts map[string]sshDriver
 
 // sshOf picks the SSH providers; nil without one.
@@ -43,15 +43,9 @@ func sshOf(all map[string]broker.Provider) api.SSHHosts {
 // several: a host that trusted the CA of a second one by accident would let in
 // its certificates.
 func (h sshHosts) Authorities(name string) ([]byte, error) {
-	if name == "" && len(h) == 1 {
-		name = slices.Collect(maps.Keys(h))[0]
-	}
-	d, known := h[name]
-	switch {
-	case name == "":
-		return nil, broker.E(broker.Invalid, "There are several SSH providers: name one with ?provider=.", nil)
-	case !known:
-		return nil, noSSH()
+	d, err := h.named(name)
+	if err != nil {
+		return nil, err
 	}
 	b, err := d.Authorities()
 	if err != nil {
@@ -60,8 +54,8 @@ func (h sshHosts) Authorities(name string) ([]byte, error) {
 	return b, nil
 }
 
-// KnownHosts implements api.SSHHosts.
-func (h sshHosts) KnownHosts(name string, host exact.Host) ([]byte, error) {
+// named is a provider by its name; "" = the only one.
+func (h sshHosts) named(name string) (sshDriver, error) {
 	if name == "" && len(h) == 1 {
 		name = slices.Collect(maps.Keys(h))[0]
 	}
@@ -71,6 +65,15 @@ func (h sshHosts) KnownHosts(name string, host exact.Host) ([]byte, error) {
 		return nil, broker.E(broker.Invalid, "There are several SSH providers: name one with ?provider=.", nil)
 	case !known:
 		return nil, noSSH()
+	}
+	return d, nil
+}
+
+// KnownHosts implements api.SSHHosts.
+func (h sshHosts) KnownHosts(name string, host exact.Host) ([]byte, error) {
+	d, err := h.named(name)
+	if err != nil {
+		return nil, err
 	}
 	lines, known := d.KnownHosts(host)
 	if !known {

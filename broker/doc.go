@@ -110,8 +110,8 @@
 //	                  see before giving an answer of their own
 //	read_requests.go  requests, and the queue of those that wait; match.go  what people
 //	                  call one
-//	insights.go       what a window says of people and credentials; usage.go  what was granted
-//	                  and what was used of it
+//	insights.go       what a window says of people and credentials; usage.go  what was issued
+//	                  and what was used of it; answers.go  how long such an answer is kept
 //
 // # The end at a third party
 //

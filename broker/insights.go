@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -13,10 +12,6 @@ const (
 	maxWindow   = 31 * 24 * time.Hour
 	hurried     = 3 * time.Second // who answers faster has not read it
 	lastAnswers = 50
-	// How old an answer may be: summing up a month in which 100,000 credentials were
-	// issued takes SQLite a good part of a second the first time.
-	insightsAge     = 15 * time.Second
-	longInsightsAge = 5 * time.Minute // with cells of days
 	// figuresEvery is how often the days of a month are summed up although nobody asks, so
 	// that who does need not wait for more than the newest of them.
 	figuresEvery = 5 * time.Minute
@@ -61,22 +56,20 @@ func (b *Broker) Insights(ctx context.Context, who Principal, from, to time.Time
 	if f.To.After(now) {
 		f.To = now
 	}
-	if f.To.Sub(f.From) <= 48*time.Hour {
+	span := f.To.Sub(f.From)
+	if span <= shortSpan {
 		f.Cell = time.Hour
 	}
 	f.From = f.From.Truncate(f.Cell)
 	if !f.From.Before(f.To) || f.To.Sub(f.From) > maxWindow+f.Cell {
 		return Insights{}, E(Invalid, "The window must begin before it ends and before now, and be 31 days at most.", nil)
 	}
-	age, end := insightsAge, f.To.String()
-	if f.Cell > time.Hour {
-		age = longInsightsAge
-	}
+	end := f.To.String()
 	if f.To.Equal(f.Now) { // it goes on: for a while its end is the same
 		end = ""
 	}
 	key := strings.Join([]string{f.From.String(), end, f.Cell.String()}, " ")
-	return b.insights.get(ctx, key, now, age, func() (Insights, error) { return b.sumUp(ctx, f) })
+	return b.insights.get(ctx, key, now, answerAge(span), func() (Insights, error) { return b.sumUp(ctx, f) })
 }
 
 // keepFigures sums up the last month for the store to keep what is final of it.
@@ -146,38 +139,4 @@ func answersOf(name string, ds []Decision) Answers {
 // nearestRank is the smallest value that at least percent of them do not exceed.
 func nearestRank(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
-}
-
-// answerCache computes one answer at a time: however often people load a page, the
-// database does this work for one of them.
-type answerCache[T any] struct {
-	turn chan struct{} // holds one
-	once sync.Once
-	kept map[string]keptAnswer[T]
-}
-
-type keptAnswer[T any] struct {
-	answer T
-	at     time.Time
-	age    time.Duration // how old it may be
-}
-
-func (c *answerCache[T]) get(ctx context.Context, key string, now time.Time, age time.Duration, compute func() (T, error)) (T, error) {
-	c.once.Do(func() { c.turn, c.kept = make(chan struct{}, 1), map[string]keptAnswer[T]{} })
-	var none T
-	select {
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
-		return none, unavailable(ctx.Err())
-	}
-	defer func() { <-c.turn }()
-	maps.DeleteFunc(c.kept, func(_ string, k keptAnswer[T]) bool { return now.Sub(k.at) >= k.age || k.at.After(now) })
-	if k, ok := c.kept[key]; ok {
-		return k.answer, nil
-	}
-	v, err := compute()
-	if err == nil && len(c.kept) < 8 {
-		c.kept[key] = keptAnswer[T]{v, now, age}
-	}
-	return v, err
 }

@@ -1,11 +1,7 @@
 package broker
 
 import (
-	"context"
-	"errors"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -49,46 +45,5 @@ func TestAnswers(t *testing.T) {
 				t.Fatalf("of %d: %d %% is %v: %d at most that, %d below", n, percent, got, atMost, below)
 			}
 		}
-	}
-}
-
-// TestAnswerCache: however many ask at once, one of them computes; an error is not kept,
-// another key is another answer, and what is as old as it may be is computed anew.
-func TestAnswerCache(t *testing.T) {
-	t.Parallel()
-	var c answerCache[int32]
-	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	const age = 15 * time.Second
-	var computed atomic.Int32
-	compute := func() (int32, error) { return computed.Add(1), nil }
-	if _, err := c.get(t.Context(), "a", now, age, func() (int32, error) { return 0, errors.New("down") }); err == nil {
-		t.Fatal("an error was answered")
-	}
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			if n, err := c.get(t.Context(), "a", now, age, compute); err != nil || n != 1 {
-				t.Error(n, err)
-			}
-		})
-	}
-	wg.Wait()
-	for i, step := range []struct {
-		key string
-		at  time.Time
-		n   int32
-	}{
-		{"b", now, 2}, {"a", now.Add(age - 1), 1}, {"a", now.Add(age), 3}, {"b", now.Add(age), 4}, // as old as they may be
-		{"a", now, 5}, // the clock went back
-	} {
-		if n, err := c.get(t.Context(), step.key, step.at, age, compute); err != nil || n != step.n {
-			t.Errorf("%d: %d, %v; want %d", i, n, err, step.n)
-		}
-	}
-	c.turn <- struct{}{} // somebody computes, and goes on
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.get(ctx, "a", now, age, compute); err == nil {
-		t.Error("it did not stop waiting")
 	}
 }

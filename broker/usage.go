@@ -89,12 +89,8 @@ func (b *Broker) Usage(ctx context.Context, who Principal, from time.Time, by Us
 	default:
 		return Usage{}, E(Invalid, "Usage is by scope, owner or task.", nil)
 	}
-	age := insightsAge
-	if now.Sub(f.From) > 48*time.Hour {
-		age = longInsightsAge
-	}
 	key := strings.Join([]string{f.From.String(), string(by)}, " ")
-	return b.usage.get(ctx, key, now, age, func() (Usage, error) {
+	return b.usage.get(ctx, key, now, answerAge(now.Sub(f.From)), func() (Usage, error) {
 		u, err := b.cfg.Journal.Usage(ctx, f)
 		if err != nil {
 			return Usage{}, unavailable(err)

@@ -25,8 +25,9 @@ func (c Caller) Root() string {
 	return c.TaskID
 }
 
-// Usable is a credential that egress may add to the request at hand, or open the session at
-// hand with, and no other: what is alive now may be dead in a moment.
+// Usable is a credential that egress may add to the request at hand, open the session at hand
+// with, or carry the connection at hand by (Reach: neither Injector nor Connector), and no
+// other: what is alive now may be dead in a moment.
 type Usable struct {
 	Target    provider.Target
 	Injector  provider.Injector  // nil = it is for no request
@@ -36,7 +37,7 @@ type Usable struct {
 	task Task
 }
 
-// errNoUse is why nobody may use it; the caller is told one thing for all of them.
+// Why a caller may not use it, who is told one thing for all of them.
 var (
 	errNotTheirs = errors.New("the lease is not the caller's")
 	errNotLive   = errors.New("the lease is over")

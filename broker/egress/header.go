@@ -37,10 +37,10 @@ func carriesCredential(name string) bool {
 }
 
 // Clean removes from the headers of a request what does not leave: credentials, what
-// belongs to one connection, what makes it another request, and names with an
-// underscore, which some servers read as a hyphen; and subprotocols that are credentials. That
-// a client nominates more headers for removal (Connection) is refused: what a server removes
-// there is what we add. So is one that names a second resource.
+// belongs to one connection, what makes it another request, names with an underscore, which
+// some servers read as a hyphen, and subprotocols that are credentials. That a client
+// nominates more headers for removal (Connection) is refused: what a server removes there is
+// what we add. So is one that names a second resource.
 func Clean(h http.Header) error {
 	for _, line := range h["Connection"] {
 		for option := range strings.SplitSeq(line, ",") {

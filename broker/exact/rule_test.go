@@ -1,6 +1,7 @@
 package exact_test
 
 import (
+	"strings"
 	"testing"
 
 	"ebb/broker/exact"
@@ -24,6 +25,18 @@ func TestEncodedSlash(t *testing.T) {
 		rule := exact.Rule{Methods: []string{"GET"}, Paths: []string{tt.pattern}, EncodedSlash: tt.allowed}
 		if got := rule.Covers("GET", path); got != tt.want {
 			t.Errorf("%s of %s, allowed %t: %t", tt.path, tt.pattern, tt.allowed, got)
+		}
+	}
+}
+
+// TestWebSocketNeedsGET: a rule that lets requests become WebSockets lets them be GET.
+func TestWebSocketNeedsGET(t *testing.T) {
+	t.Parallel()
+	for methods, wrong := range map[string]bool{"GET": false, "POST GET": false, "POST": true, "PUT HEAD": true} {
+		said := 0
+		exact.Rule{Methods: strings.Fields(methods), Paths: []string{"/v1/live"}, WebSocket: true}.Check("rule", func(string, ...any) { said++ })
+		if (said == 1) != wrong {
+			t.Errorf("%s: %d problems", methods, said)
 		}
 	}
 }

@@ -191,7 +191,7 @@ func (b *boxed) socket(name string) (net.Listener, *os.File, error) {
 			_ = l.Close()
 		}
 	}
-	return nil, nil, fail(err.Error(), spaceAdvice)
+	return nil, nil, fail(err.Error(), dirAdvice(b.dir))
 }
 
 // mount gives the box a directory with a socket in it.

@@ -14,14 +14,13 @@ import (
 	"ebb/cmd/ebb/internal/config"
 )
 
-// runDirs is how the directory of a run begins, beside the links of those that lend.
-const runDirs = "run-"
+// runPrefix is how the name of a run's directory begins, beside the links of those that lend.
+const runPrefix = "run-"
 
-// spaceAdvice is what to do when a run's directory takes nothing more.
-const spaceAdvice = "make room on the file system of HOME, where what runs keep is"
-
-// maxSocket is how long the path of a socket may be, unix(7).
-const maxSocket = 107
+// dirAdvice is what to do when a run's directory takes nothing more.
+func dirAdvice(dir string) string {
+	return "see that " + dir + " is there, can be written to, and has room"
+}
 
 // runPlaces are the data directories that may hold the directories of this user's runs: the
 // user's own, that of the ebb on this machine, and that in the home which the system knows. All
@@ -67,7 +66,7 @@ func (c *cli) ownDir(in *boxed) (remove func(), err error) {
 
 // makeRunDir makes a directory of a run in a data directory. It is the run's while held is open.
 func makeRunDir(data string) (dir string, held *os.File, err error) {
-	runs := filepath.Join(data, lentDir)
+	runs := filepath.Join(data, runsDir)
 	if err := os.MkdirAll(runs, 0o700); err != nil {
 		return "", nil, err
 	}
@@ -83,10 +82,10 @@ func makeRunDir(data string) (dir string, held *os.File, err error) {
 	if err := bury(runs); err != nil {
 		return "", nil, err
 	}
-	if dir, err = os.MkdirTemp(runs, runDirs); err != nil { // mode 0700
+	if dir, err = os.MkdirTemp(runs, runPrefix); err != nil { // mode 0700
 		return "", nil, err
 	}
-	if longest := filepath.Join(dir, "lent", "socket"); len(longest) > maxSocket {
+	if longest := filepath.Join(dir, "lent", "socket"); len(longest) > config.MaxSocketPath {
 		err = fmt.Errorf("%s is too long for the path of a socket", longest)
 	} else {
 		held, err = flocked(dir, syscall.LOCK_EX|syscall.LOCK_NB)
@@ -133,7 +132,7 @@ func bury(runs string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), runDirs) {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), runPrefix) {
 			continue
 		}
 		path := filepath.Join(runs, e.Name())

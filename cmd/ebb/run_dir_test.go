@@ -67,29 +67,36 @@ func TestRunDir(t *testing.T) {
 		return path
 	}
 	link, file := dir(0o700), filepath.Join(t.TempDir(), "file")
-	if err := os.Symlink(dir(0o700), filepath.Join(link, lentDir)); err != nil {
+	if err := os.Symlink(dir(0o700), filepath.Join(link, runsDir)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	hostile := map[string]string{
-		"others may write": dir(0o777), "others may look": dir(0o755, lentDir), "a link": link, "a file": file, "a long path": filepath.Join(t.TempDir(), strings.Repeat("a", 100)),
+		"others may write": dir(0o777), "others may look": dir(0o755, runsDir), "a link": link, "a file": file,
 	}
 	if os.Geteuid() == 0 {
-		for what, below := range map[string][]string{"somebody else's": nil, "somebody else's runs": {lentDir}} {
+		for what, below := range map[string][]string{"somebody else's": nil, "somebody else's runs": {runsDir}} {
 			hostile[what] = dir(0o700, below...)
 			if err := os.Chown(filepath.Join(append([]string{hostile[what]}, below...)...), 4242, 4242); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+	long := filepath.Join(t.TempDir(), strings.Repeat("a", 100))
+	if made, _, err := makeRunDir(long); err == nil {
+		t.Errorf("a long path: %s", made)
+	}
+	if left, _ := os.ReadDir(filepath.Join(long, runsDir)); len(left) != 0 {
+		t.Errorf("a long path: left behind is %v", left)
+	}
 	good := dir(0o755)
 	for what, data := range hostile {
 		if made, _, err := makeRunDir(data); err == nil {
 			t.Errorf("%s: %s", what, made)
 		}
-		if left, _ := os.ReadDir(filepath.Join(data, lentDir)); len(left) != 0 {
+		if left, _ := os.ReadDir(filepath.Join(data, runsDir)); len(left) != 0 {
 			t.Errorf("%s: left behind is %v", what, left)
 		}
 		// The next place is taken.
@@ -97,7 +104,7 @@ func TestRunDir(t *testing.T) {
 		if err := os.Rename(data, filepath.Join(filepath.Dir(data), "ebb")); err != nil {
 			t.Fatal(err)
 		}
-		if got := own(t, c); filepath.Dir(got) != filepath.Join(good, lentDir) && what != "a long path" {
+		if got := own(t, c); filepath.Dir(got) != filepath.Join(good, runsDir) {
 			t.Errorf("%s: %s", what, got)
 		}
 	}
@@ -117,7 +124,7 @@ func TestBury(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kept.Close()
-	other := filepath.Join(data, lentDir, "other")
+	other := filepath.Join(data, runsDir, "other")
 	for _, path := range []string{other, filepath.Join(dead, "lent")} {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			t.Fatal(err)

@@ -21,9 +21,9 @@ import (
 	"ebb/web/client"
 )
 
-// lentDir is where in the data directory the runners of this user are found, by the ids of their
-// tasks: links to their sockets.
-const lentDir = "runs"
+// runsDir holds, in the data directory, the directories of this user's runs, and by the ids of
+// their tasks links to the sockets of those that lend.
+const runsDir = "runs"
 
 // taskForm is what an id of a task looks like, which becomes the name of a file.
 var taskForm = regexp.MustCompile(`^tsk_[0-9a-f]{1,64}$`)
@@ -36,14 +36,14 @@ func (c *cli) lend(serving context.Context, k keeper, in *boxed) error {
 	}
 	dir := filepath.Join(in.dir, "lent")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fail(err.Error(), spaceAdvice)
+		return fail(err.Error(), dirAdvice(in.dir))
 	}
-	socket, link := filepath.Join(dir, "socket"), filepath.Join(c.dataDir(), lentDir, k.taskID)
+	socket, link := filepath.Join(dir, "socket"), filepath.Join(c.dataDir(), runsDir, k.taskID)
 	l, err := net.Listen("unix", socket)
 	if err != nil {
-		return fail(err.Error(), spaceAdvice)
+		return fail(err.Error(), dirAdvice(in.dir))
 	}
-	// Where this user has no data directory nobody joins.
+	// Without the link nobody joins, and the run goes on.
 	if os.MkdirAll(filepath.Dir(link), 0o700) == nil && os.Symlink(socket, link) == nil {
 		context.AfterFunc(serving, func() { _ = os.Remove(link) })
 	}
@@ -53,7 +53,7 @@ func (c *cli) lend(serving context.Context, k keeper, in *boxed) error {
 
 // borrow finds the run of this user that has opened a task.
 func (c *cli) borrow(taskID string) (keeper, error) {
-	link := filepath.Join(c.dataDir(), lentDir, taskID)
+	link := filepath.Join(c.dataDir(), runsDir, taskID)
 	gone := func(err error) error {
 		return fail("the task "+out.Line(taskID)+" is not of an `ebb run` of this user on this machine that is still there: "+err.Error(),
 			"join a task that `ebb run` has opened, as the same user and with the same data directory")

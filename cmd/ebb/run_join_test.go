@@ -128,12 +128,12 @@ func TestRunJoinRefused(t *testing.T) {
 	refused("one that no run has opened", other, "is not of an `ebb run`")
 	// What stands in another's place is no runner.
 	fake := filepath.Join(b.home, "fake")
-	if err := os.Symlink(fake, filepath.Join(b.home, "data", lentDir, other)); err != nil {
+	if err := os.Symlink(fake, filepath.Join(b.home, "data", runsDir, other)); err != nil {
 		t.Fatal(err)
 	}
 	refused("a link to nothing", other, "is not of an `ebb run`")
 	// Nor is what the first run lends a place that the second one's box may have.
-	socket, err := os.Readlink(filepath.Join(b.home, "data", lentDir, o.task))
+	socket, err := os.Readlink(filepath.Join(b.home, "data", runsDir, o.task))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestRunJoinRefused(t *testing.T) {
 	if err := plain.Wait(); err != nil {
 		t.Error(err)
 	}
-	if left, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(key)), runDirs+"*")); err != nil || len(left) != 0 {
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(key)), runPrefix+"*")); err != nil || len(left) != 0 {
 		t.Errorf("of runs that ended is left %q, %v", left, err)
 	}
 	refused("one that is over", o.task, "is over")

@@ -61,6 +61,9 @@ func TestSSHHostsFetchFromARunningEbb(t *testing.T) {
 	if code, _ := get("/v1/ssh/ca"); code != 400 {
 		t.Errorf("a CA of several providers: %d", code)
 	}
+	if code, body := get("/v1/ssh/known_hosts?host=web-1.example.com"); code != 400 {
+		t.Errorf("a host of several providers: %d %s", code, body)
+	}
 	_, body := get("/v1/ssh/krl")
 	if l, err := krl.Parse([]byte(body)); err != nil || len(l.Certs) != 2 {
 		t.Errorf("the list of all: %v", err)

@@ -80,7 +80,7 @@ func TestSSHHostsNeedNoCredentials(t *testing.T) {
 		t.Errorf("POST: %d", a.status)
 	}
 	none := newRig(t, options{})
-	for _, path := range []string{"/v1/ssh/ca", "/v1/ssh/krl"} {
+	for _, path := range []string{"/v1/ssh/ca", "/v1/ssh/krl", "/v1/ssh/known_hosts?host=web-1.example.com"} {
 		if a := none.do(t, none.request(http.MethodGet, path, nil)); a.status != 404 {
 			t.Errorf("without an SSH provider %s: %d", path, a.status)
 		}

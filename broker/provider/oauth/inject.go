@@ -114,10 +114,11 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	if _, err := exact.Target(r, exact.PathForm{Slash: true}); err != nil {
+	path, err := exact.Target(r, exact.PathForm{Slash: true})
+	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	if !d.covers(r, host, t.Scopes, func(exact.Rule) bool { return true }) {
+	if !d.covers(r.Method, host, path, t.Scopes, false) {
 		return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
 	}
 	provider.SetHeader(r, "Authorization", "Bearer "+t.Handle.Reveal())
@@ -126,16 +127,16 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 
 // Upgrades implements provider.Upgrader.
 func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
-	host, err := exact.Origin(r)
-	return err == nil && d.covers(r, host, t.Scopes, func(rule exact.Rule) bool { return rule.WebSocket })
+	host, err1 := exact.Origin(r)
+	path, err2 := exact.Target(r, exact.PathForm{Slash: true})
+	return err1 == nil && err2 == nil && d.covers(r.Method, host, path, t.Scopes, true)
 }
 
-// covers reports whether one of the rules that scopes stand for, which is also as said, is for
-// a request.
-func (d *Driver) covers(r *http.Request, host exact.Host, s scopes.Set, also func(exact.Rule) bool) bool {
-	path, err := exact.Target(r, exact.PathForm{Slash: true})
-	return err == nil && slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
+// covers reports whether one of the rules that scopes stand for is for a method, host and path,
+// and lets that become a WebSocket where upgrade says so.
+func (d *Driver) covers(method string, host exact.Host, path []string, s scopes.Set, upgrade bool) bool {
+	return slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
 		q, rule := d.requests(s)
-		return q != nil && q.to(host) && rule.Covers(r.Method, path) && also(rule)
+		return q != nil && q.to(host) && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
 	})
 }

@@ -24,7 +24,9 @@ func (d *Driver) Discloses(*http.Request, provider.Target) *provider.Disclosed {
 
 // Upgrades implements provider.Upgrader.
 func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
-	return d.covers(r, t.Scopes, func(rule exact.Rule) bool { return rule.WebSocket })
+	host, err1 := exact.Origin(r)
+	path, err2 := exact.Target(r, exact.PathForm{Slash: true})
+	return err1 == nil && err2 == nil && d.hosts[host.String()] && d.covers(r.Method, path, t.Scopes, true)
 }
 
 // Inject implements provider.Injector.

@@ -19,21 +19,21 @@ func (d *Driver) mine(r *http.Request, s scopes.Set) error {
 	if !d.hosts[host.String()] {
 		return provider.Elsewhere("its host is not one of this provider's")
 	}
-	if _, err := exact.Target(r, exact.PathForm{Slash: true}); err != nil {
+	path, err := exact.Target(r, exact.PathForm{Slash: true})
+	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	if !d.covers(r, s, func(exact.Rule) bool { return true }) {
+	if !d.covers(r.Method, path, s, false) {
 		return provider.Elsewhere("its method and path are not those of the lease's scopes")
 	}
 	return nil
 }
 
-// covers reports whether one of the rules that scopes stand for, which is also as said, is for
-// a request.
-func (d *Driver) covers(r *http.Request, s scopes.Set, also func(exact.Rule) bool) bool {
-	path, err := exact.Target(r, exact.PathForm{Slash: true})
-	return err == nil && slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
+// covers reports whether one of the rules that scopes stand for is for a method and path, and
+// lets that become a WebSocket where upgrade says so.
+func (d *Driver) covers(method string, path []string, s scopes.Set, upgrade bool) bool {
+	return slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
 		rule, known := d.cfg.Grants.Of(s)
-		return known && rule.Covers(r.Method, path) && also(rule)
+		return known && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
 	})
 }

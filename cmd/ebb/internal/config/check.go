@@ -103,8 +103,8 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 	case !secure:
 		ps.add("tls.client_certs", src["tls.client_certs"], "it has no effect without tls.cert and tls.key", "set them, or remove the key")
 	}
-	if len(c.ListenUnix) > maxSocketPath {
-		ps.add("listen_unix", src["listen_unix"], "the path is longer than a socket's may be", fmt.Sprintf("choose one of at most %d bytes", maxSocketPath))
+	if len(c.ListenUnix) > MaxSocketPath {
+		ps.add("listen_unix", src["listen_unix"], "the path is longer than a socket's may be", fmt.Sprintf("choose one of at most %d bytes", MaxSocketPath))
 	}
 	if c.ListenUnix == "" && src["listen_unix_mode"] != "" {
 		ps.add("listen_unix_mode", src["listen_unix_mode"], "it has no effect: listen_unix is empty", "set listen_unix or remove the key")
@@ -132,8 +132,9 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 	}
 }
 
-// maxSocketPath is what every system takes (unix(7)), in bytes.
-const maxSocketPath = 103
+// MaxSocketPath is how long the path of a unix socket may be on every system, in bytes: sun_path
+// has 104 on some and 108 on Linux (unix(7)), with a zero at its end.
+const MaxSocketPath = 103
 
 func loopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)

@@ -24,7 +24,7 @@ type Egress struct {
 const boxSocket = len("/0123456789abcdef/out")
 
 // FitsSocket reports whether sockets of boxes can be in a directory.
-func FitsSocket(dir string) bool { return len(dir)+boxSocket <= maxSocketPath }
+func FitsSocket(dir string) bool { return len(dir)+boxSocket <= MaxSocketPath }
 
 // Private is PrivateHosts by host; Load has checked them.
 func (e Egress) Private() map[string][]netip.Prefix {
@@ -62,7 +62,7 @@ func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 		}
 	}
 	if c.Egress.Dir != "" && !FitsSocket(c.Egress.Dir) {
-		ps.add("egress.dir", src["egress.dir"], "the paths of sockets in it would be longer than they may be", fmt.Sprintf("choose a directory of at most %d bytes", maxSocketPath-boxSocket))
+		ps.add("egress.dir", src["egress.dir"], "the paths of sockets in it would be longer than they may be", fmt.Sprintf("choose a directory of at most %d bytes", MaxSocketPath-boxSocket))
 	}
 	if c.Egress.CAFile != "" {
 		if _, err := readBounded(c.Egress.CAFile, 1<<20); err != nil {

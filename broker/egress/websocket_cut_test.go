@@ -64,7 +64,7 @@ func TestWebSocketsAreCut(t *testing.T) {
 			}
 			tt.cut(x, ws)
 			over(t, ws)
-			<-gone
+			ended(t, gone)
 			var uses []audit.Entry
 			until(t, "it is over on the record", func() bool { uses = b.uses(t, x.s.Task.ID); return len(uses) == 2 })
 			var last broker.Exchange
@@ -89,6 +89,16 @@ func over(t *testing.T, ws *websocket.Conn) {
 	var timeout net.Error
 	if err := websocket.Message.Receive(ws, new(string)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 		t.Errorf("the box reads on: %v", err)
+	}
+}
+
+// ended waits until the upstream has seen the end of a WebSocket.
+func ended(t *testing.T, gone <-chan error) {
+	t.Helper()
+	select {
+	case <-gone:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the upstream reads on")
 	}
 }
 
@@ -119,10 +129,10 @@ func TestWebSocketsEndWithTheirLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	over(t, ws)
-	<-gone
+	ended(t, gone)
 	x.brief(t, "stripe:charges:listen", open)
 	over(t, ws)
-	<-gone
+	ended(t, gone)
 }
 
 // 98: behind a handshake that the upstream does not take comes a request, which is one like all

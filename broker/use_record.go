@@ -10,14 +10,14 @@ import (
 	"ebb/broker/audit"
 )
 
-// Exchange is what the record says of one request or session through egress: nothing of
-// its query, its headers, its body, and what is said in it.
+// Exchange is what the record says of one request, session or SSH connection through egress:
+// nothing of its query, its headers, its body, and what is said in it.
 type Exchange struct {
 	Tool      string `json:"tool,omitempty"`
 	Host      string `json:"host,omitempty"` // host:port
 	Method    string `json:"method,omitempty"`
 	Path      string `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
-	Protocol  string `json:"protocol,omitempty"` // of a session; "" = it is a request of HTTP
+	Protocol  string `json:"protocol,omitempty"` // of a session or of SSH; "" = it is a request of HTTP
 	Database  string `json:"database,omitempty"` // of a session
 	Reason    string `json:"reason,omitempty"`
 	Status    int    `json:"status,omitempty"` // of the upstream; 0 = it gave no answer

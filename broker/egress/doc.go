@@ -20,14 +20,14 @@
 //	request.go      one request: what leaves, and what a refusal says
 //	placeholder.go  where in a request a placeholder may stand
 //	parameter.go    what a parameter of the query is called that holds a credential
-//	bare.go         requests that need no credential
+//	bare.go         requests that need no credential, and whether a lease may be used still
 //	header.go       Clean: what of a request's headers leaves
 //	disclosed.go    what looks in answers for credentials that they make
 //	send.go         the credential is added, the answer is read
 //	secrets.go      what was added to it
 //	redactors.go    what looks for that in answers, once for each lease
 //	session.go      a session of PostgreSQL: the box logs in here, and ebb at the database
-//	sessions.go     the keys by which a box cancels a query
+//	sessions.go     the keys by which a box cancels a query, and where it has been without TLS
 //	pipe.go         connections of SSH: as they are, to hosts that a lease is for
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of
@@ -44,5 +44,6 @@
 //	pgwire/         PostgreSQL's protocol until a session is open
 //
 // Where a request goes is read by package exact; whether a credential is for it says
-// its provider (provider.Injector, provider.Connector); whether it lives, the broker (Use).
+// its provider (provider.Injector, with provider.Upgrader for WebSockets; provider.Connector
+// for sessions, provider.Reacher for SSH); whether it lives, the broker (Use, Reach).
 package egress

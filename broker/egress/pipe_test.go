@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -242,8 +243,8 @@ func TestPipeServers(t *testing.T) {
 	}
 }
 
-// The end of the lease, a pause and the end of the task cut connections that are under way, to
-// the host, too.
+// The end of the lease, a pause, the end of the task and doubt cut connections that are under
+// way, to the host, too; the record says that they were cut.
 func TestPipeIsCut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *pipeBed, task, lease string) error{
@@ -259,6 +260,7 @@ func TestPipeIsCut(t *testing.T) {
 			_, err := b.Broker.CompleteTask(t.Context(), b.Principals[brokertest.Runner], task, 0)
 			return err
 		},
+		"doubt": func(b *pipeBed, _, _ string) error { b.proxy.Doubt(); return nil },
 	} {
 		b := newPipeBed(t, sshServer)
 		x, lease := b.sshBox(t, "ssh:web/deploy:login")
@@ -272,11 +274,11 @@ func TestPipeIsCut(t *testing.T) {
 		}
 		ends(t, c, in)
 		ends(t, up, up)
+		b.isCut(t, x)
 	}
 }
 
-// A pause above the caller's task cuts, too, and so does the time of the lease; the record says
-// that it was cut.
+// A pause above the caller's task cuts, too, and the record says that it was cut.
 func TestPipeIsCutFromAbove(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -301,6 +303,16 @@ func TestPipeIsCutFromAbove(t *testing.T) {
 	ends(t, c, in)
 	ends(t, up, up)
 	b.isCut(t, x)
+}
+
+// isDenied wants a connection of a box to be on the record as refused, for a reason.
+func (b *pipeBed) isDenied(t *testing.T, x *box, reason string) {
+	t.Helper()
+	until(t, reason+" is on the record", func() bool {
+		return slices.ContainsFunc(b.uses(t, x.s.Task.ID), func(e audit.Entry) bool {
+			return e.Kind == audit.EgressDenied && strings.Contains(string(e.Data), `"`+reason+`"`) && strings.Contains(string(e.Data), `"protocol":"ssh"`)
+		})
+	})
 }
 
 // isCut wants the one connection of a box to be on the record as cut.
@@ -335,7 +347,8 @@ func TestPipeIsCutByTime(t *testing.T) {
 	b.isCut(t, x)
 }
 
-// A connection sends no more than a request or a task may, and is told on the record with that.
+// A connection sends no more than a request or a task may, and is told on the record with that;
+// of a task that has sent that much no other is dialled.
 func TestPipeBounds(t *testing.T) {
 	t.Parallel()
 	for what, bound := range map[string]func(*egress.Config){
@@ -361,6 +374,16 @@ func TestPipeBounds(t *testing.T) {
 		if d := string(b.uses(t, x.s.Task.ID)[1].Data); !strings.Contains(d, `"too_much"`) {
 			t.Errorf("%s: %s", what, d)
 		}
+		if c, in = open(t, x, b.host, sshHello); what == "a connection" { // of a task that may go on
+			if line, err := in.ReadString('\n'); err != nil || line != sshServer {
+				t.Errorf("the next one: %q, %v", line, err)
+			}
+			continue
+		}
+		if said := ends(t, c, in); said != "" || len(b.accepted) > 0 {
+			t.Errorf("%s: the next one: %q", what, said)
+		}
+		b.isDenied(t, x, "too_much")
 	}
 }
 
@@ -392,6 +415,7 @@ func TestPipeByTheRules(t *testing.T) {
 			<-b.accepted
 		}
 	}
+	b.isDenied(t, x, "rate_limited")
 	x, _ = b.sshBox(t, "ssh:web/deploy:login")
 	_, in = open(t, x, b.host, sshHello)
 	if line, err := in.ReadString('\n'); err != nil || line != sshServer {

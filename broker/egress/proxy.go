@@ -25,8 +25,8 @@ type Leases interface {
 	Endpoint(l broker.Lease) (at provider.Endpoint, is bool)
 }
 
-// Hosts says by which credential a caller may open a connection to a host in a protocol of the
-// host's own, and whether it may now; *broker.Broker does.
+// Hosts says by which credential a caller may open an SSH connection to a host, and whether it
+// may now; *broker.Broker does.
 type Hosts interface {
 	Reaching(ctx context.Context, c broker.Caller, host exact.Host) (leaseID string, err error)
 	Reach(ctx context.Context, c broker.Caller, leaseID string, host exact.Host) (broker.Usable, error)
@@ -52,13 +52,15 @@ type Config struct {
 	Now    func() time.Time // nil = time.Now
 	// Connections are how many one box has at one time; 0 = 64.
 	Connections int
-	// Requests are how many of one box are under way at one time, over all connections: each
-	// holds what marks its credential in the answer. 0 = 256; those beyond wait.
+	// Requests are how many of one box are under way at one time, over all connections, with
+	// its WebSockets and SSH connections, and without its sessions: each request holds what
+	// marks its credential in the answer. 0 = 256; those beyond wait.
 	Requests int
 	// Untrusted are hosts whose answers others can write.
 	Untrusted []string
-	// RequestBytes are what the body of one request has at most, TaskBytes those of all
-	// requests of a task; 0 = 1 GiB and 16 GiB.
+	// RequestBytes are what the body of one request has at most, and what is sent in one
+	// WebSocket or SSH connection; TaskBytes what a task sends in all of those and in its
+	// sessions; 0 = 1 GiB and 16 GiB.
 	RequestBytes, TaskBytes int64
 	// BodyTime is how long a box may keep a request's upstream waiting for the next 4 KiB of
 	// its body, or for its end, until there is an answer; 0 = 30 s.

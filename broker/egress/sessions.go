@@ -17,7 +17,7 @@ import (
 type sessions struct {
 	mu sync.Mutex
 	of map[pgwire.Key]cancellable
-	at map[exact.Host]bool // where there was one: places of the operator's, a few
+	at map[exact.Host]bool // where there was one, or an SSH connection: places of the operator's, that a lease was for
 }
 
 // known reports whether there was a session or a connection at a host: it takes no certificate.

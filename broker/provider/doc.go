@@ -9,7 +9,7 @@
 //	http.go      a client for APIs: no redirect, in time, no half answers; certificate authorities
 //	connect.go   Connector: sessions in a protocol of their own
 //	bounded.go   answers that libraries read have an end
-//	reach.go     Reacher: hosts that are reached in a protocol of their own
+//	reach.go     Reacher: hosts that are reached by SSH
 //	effect.go    Describer: what a scope lets its holder do, and can it be undone
 //	grants.go    scopes that the configuration names one by one
 //	inject.go    what injectors share

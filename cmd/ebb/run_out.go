@@ -89,7 +89,7 @@ func parseHosts(lines []string) ([]string, error) {
 		hosts = append(hosts, host.String())
 	}
 	if _, err := box.Directs(hosts); err != nil {
-		return nil, usage("--host: "+err.Error(), "name fewer, or have the programs use HTTPS_PROXY")
+		return nil, usage("--host and --ssh: "+err.Error(), "name fewer, or have the programs use HTTPS_PROXY")
 	}
 	return hosts, nil
 }

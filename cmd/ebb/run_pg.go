@@ -27,7 +27,7 @@ func (c *cli) givePG(ctx context.Context, s ask.Sandbox, in *boxed) error {
 	}
 	if _, way := in.spec.Sockets["out"]; way {
 		if in.spec.Direct, err = box.Directs(append(in.hosts, at.Host.String())); err != nil {
-			return usage("--pg: "+err.Error(), "name fewer with --host")
+			return usage("--pg: "+err.Error(), "name fewer with --host and --ssh")
 		}
 	}
 	in.spec.Env = append(in.spec.Env,

@@ -35,6 +35,11 @@ func parseSSH(lines []string) ([]sshGiven, error) {
 		if err := errors.Join(err, serr); err != nil || set.Empty() {
 			return nil, usage("--ssh "+strconv.Quote(line)+" is not HOST[:PORT]=SCOPE", "write it like --ssh web-1.example.com=ssh:web/deploy:login")
 		}
+		for _, one := range set.Scopes() { // it says what the host's keys are, and certifies logins
+			if one.Provider() != set.Scopes()[0].Provider() {
+				return nil, usage("--ssh "+strconv.Quote(line)+" has scopes of several providers", "give one --ssh for each host, with the scopes of the provider that knows it")
+			}
+		}
 		all = append(all, sshGiven{host, set})
 	}
 	return all, nil

@@ -231,3 +231,21 @@ func TestRunSSHSignsForOpenTasks(t *testing.T) {
 		}
 	}
 }
+
+// TestRunSSHFlags: each host is of one provider.
+func TestRunSSHFlags(t *testing.T) {
+	t.Parallel()
+	for line, wrong := range map[string]string{
+		"web-1.example.com=ssh:web/deploy:login":                         "",
+		"web-1.example.com:2222=ssh:web/deploy:login ssh:web/deploy:pty": "",
+		"web-1.example.com=ssh:web/deploy:login other:web/deploy:login":  "several providers",
+		"web-1.example.com":                     "is not HOST[:PORT]=SCOPE",
+		"web-1.example.com=":                    "is not HOST[:PORT]=SCOPE",
+		"10.0.0.1=ssh:web/deploy:login":         "is not HOST[:PORT]=SCOPE",
+		"web-1.example.com:0=ssh:web/ops:login": "is not HOST[:PORT]=SCOPE",
+	} {
+		if _, err := parseSSH([]string{line}); (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}

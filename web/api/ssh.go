@@ -12,7 +12,7 @@ import (
 	"ebb/broker/exact"
 )
 
-// SSHHosts is what hosts fetch that trust an SSH CA of ebb's. Errors are
+// SSHHosts is what hosts fetch that trust an SSH CA of ebb's, and who connects to them. Errors are
 // *broker.Error. What is returned is public.
 type SSHHosts interface {
 	// Authorities are the CA keys of a provider, a TrustedUserCAKeys file; "" = of
@@ -25,8 +25,8 @@ type SSHHosts interface {
 	KnownHosts(provider string, host exact.Host) ([]byte, error)
 }
 
-// sshCA and sshKRL need no credentials: hosts have none of ebb's, and both are
-// public by nature.
+// sshCA, sshKRL and sshKnownHosts need no credentials: hosts have none of ebb's, and all
+// three are public by nature.
 func (a *API) sshCA(c echo.Context) error {
 	return a.forHosts(c, "text/plain; charset=utf-8", func(name string) ([]byte, error) { return a.cfg.SSH.Authorities(name) })
 }

@@ -1,0 +1,60 @@
+package egress_test
+
+import (
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/exact"
+)
+
+// TestReachWhileItLives: the last question about an SSH connection, asked by itself: by the tool of
+// the lease, while the lease lives, and while its task is open and not paused.
+func TestReachWhileItLives(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	ops := b.Principals[brokertest.Operator]
+	at, err := exact.ParseHost(b.host, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _ := b.sshBox(t, "")
+	task := x.s.Task.ID
+	lease := b.certify(t, x.s, "ssh:web/deploy:login", "git")
+	asked := func(what, tool, leaseID string, may bool) {
+		t.Helper()
+		_, err := b.Broker.Reach(t.Context(), broker.Caller{TaskID: task, Tool: tool}, leaseID, at)
+		if (err == nil) != may || err != nil && broker.AsError(err).Kind == broker.Unavailable {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	asked("its tool", "git", lease, true)
+	asked("another tool", "curl", lease, false)
+	asked("no lease", "git", "lse_00000000000000000000000000000000", false)
+	if _, err := b.Broker.PauseTask(t.Context(), ops, task, "look"); err != nil {
+		t.Fatal(err)
+	}
+	asked("paused", "git", lease, false)
+	if _, err := b.Broker.ResumeTask(t.Context(), ops, task); err != nil {
+		t.Fatal(err)
+	}
+	asked("resumed", "git", lease, true)
+	if _, err := b.Broker.RevokeLease(t.Context(), ops, lease, "test"); err != nil {
+		t.Fatal(err)
+	}
+	asked("revoked", "git", lease, false)
+	second := b.certify(t, x.s, "ssh:web/deploy:login", "git")
+	asked("a second one", "git", second, true)
+	if _, err := b.Broker.CompleteTask(t.Context(), ops, task, 0); err != nil {
+		t.Fatal(err)
+	}
+	asked("its task is over", "git", second, false)
+	x, _ = b.sshBox(t, "")
+	task = x.s.Task.ID
+	third := b.certify(t, x.s, "ssh:web/deploy:login", "git")
+	asked("of another task", "git", second, false)
+	asked("its own", "git", third, true)
+	b.Clock.Add(time.Hour)
+	asked("expired", "git", third, false)
+}

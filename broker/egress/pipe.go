@@ -155,7 +155,7 @@ func (s *sending) both(t *tunnel, up net.Conn, task *atomic.Int64) error {
 		out <- err
 	}()
 	_, err := io.Copy(t, &counter{r: up, count: func(n int64) error { s.received.Add(n); return nil }})
-	_ = t.Close() // the other way ends with it
+	_, _ = t.Close(), up.Close() // the other way ends with it, also where the server does not read
 	return errors.Join(err, <-out)
 }
 

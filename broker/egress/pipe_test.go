@@ -305,6 +305,36 @@ func TestPipeIsCutFromAbove(t *testing.T) {
 	b.isCut(t, x)
 }
 
+// The end of what a server says is the end, also of one that reads nothing: nothing of the box's
+// is held for it.
+func TestPipeEndsWithItsServer(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	x, _ := b.sshBox(t, "ssh:web/deploy:login")
+	c, in := open(t, x, b.host, sshHello)
+	if line, err := in.ReadString('\n'); err != nil || line != sshServer {
+		t.Fatalf("%q, %v", line, err)
+	}
+	up := (<-b.accepted).(*net.TCPConn)
+	defer func() { _ = up.Close() }() // and not before, by a finalizer
+	full := make(chan struct{})
+	go func() { // until the proxy waits for the server, which never reads
+		defer close(full)
+		_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second))
+		for big := make([]byte, 1<<20); ; {
+			if _, err := c.Write(big); err != nil {
+				return
+			}
+		}
+	}()
+	<-full
+	if err := up.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, c, in)
+	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+}
+
 // isDenied wants a connection of a box to be on the record as refused, for a reason.
 func (b *pipeBed) isDenied(t *testing.T, x *box, reason string) {
 	t.Helper()

@@ -367,7 +367,7 @@ func TestPipeIsCutByTime(t *testing.T) {
 	if err != nil || len(leases) != 1 || leases[0].ID != id {
 		t.Fatal(leases, err)
 	}
-	ahead.Store(int64(time.Until(leases[0].ExpiresAt) - 4*time.Second)) // which it has left then
+	ahead.Store(int64(time.Until(leases[0].ExpiresAt) - 15*time.Second)) // which it has left then
 	c, in := open(t, x, b.host, sshHello)
 	if said := ends(t, c, in); said != sshServer {
 		t.Fatalf("%q", said)

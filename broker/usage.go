@@ -28,7 +28,7 @@ type UsageFilter struct {
 	By        UsageBy
 }
 
-// Usage sets what was granted beside what was used of it: credentials that were issued since
+// Usage sets what was issued beside what was used of it: credentials that were issued since
 // From and are delivered by egress, which has each request and session on the record
 // before it leaves. What a sandbox does with what is in its hand, ebb does not know, but for
 // the SSH connections that egress carried by it.
@@ -68,7 +68,7 @@ func (u Usage) First(n int) Usage {
 	return u
 }
 
-// Usage tells auditors and operators what was granted since from and what was used of it.
+// Usage tells auditors and operators what was issued since from and what was used of it.
 // from is taken down to a full minute, 31 days back at most; zero = 30 days back. What it
 // says is up to 15 s old, of more than two days up to 5 min: At says when it was counted.
 // Callers share what they are given and do not change it.

@@ -10,7 +10,7 @@ import (
 	"ebb/scopes"
 )
 
-// TestUsage: what egress let through is told beside what was granted, to who may see it.
+// TestUsage: what egress let through is told beside what was issued, to who may see it.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	const api = "https://api.example.com/"

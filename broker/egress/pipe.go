@@ -44,16 +44,24 @@ func (b *box) pipe(r *http.Request, t *tunnel) {
 		s.unpiped(r, err)
 		return
 	}
-	ctx, cut := context.WithCancelCause(r.Context())
-	defer cut(nil)
-	ctx, done := b.p.cuts.begin(ctx, append(lineage(b.who), leaseID)...)
-	defer done()
-	s.ctx, s.cut, s.leaseID = ctx, cut, leaseID
-	defer s.over()
-	// A cut waits for nobody.
-	defer context.AfterFunc(ctx, func() { _ = t.Close() })()
+	defer s.connects(r.Context(), t, leaseID)()
 	if err := s.carry(t); err != nil {
 		s.unpiped(r, err)
+	}
+}
+
+// connects has a connection live by its task and its lease from here on. A cut closes the tunnel,
+// which waits for nobody and says nothing. over follows.
+func (s *sending) connects(ctx context.Context, t *tunnel, leaseID string) (over func()) {
+	ctx, s.cut = context.WithCancelCause(ctx)
+	ctx, done := s.b.p.cuts.begin(ctx, append(lineage(s.b.who), leaseID)...)
+	s.ctx, s.leaseID = ctx, leaseID
+	stop := context.AfterFunc(ctx, func() { _ = t.Close() })
+	return func() {
+		stop()
+		s.over()
+		done()
+		s.cut(nil)
 	}
 }
 

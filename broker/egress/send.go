@@ -35,7 +35,7 @@ type sending struct {
 	sent     atomic.Int64
 	received atomic.Int64
 	answered atomic.Bool                  // the upstream has begun to
-	ended    atomic.Pointer[exact.Reason] // of a WebSocket
+	ended    atomic.Pointer[exact.Reason] // why a WebSocket did, where ebb ended it; nil = no such reason
 	long     bool                         // the answer says that it is
 	pool     *pool                        // of the upstream
 

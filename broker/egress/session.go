@@ -53,17 +53,10 @@ func (b *box) session(r *http.Request, t *tunnel) {
 		}
 		return
 	}
-	ctx, cut := context.WithCancelCause(r.Context())
-	defer cut(nil)
-	ctx, done := b.p.cuts.begin(ctx, append(lineage(b.who), leaseID)...)
-	defer done()
-	s.ctx, s.cut, s.leaseID = ctx, cut, leaseID
-	defer s.over()
-	// A cut waits for nobody, and says nothing.
-	defer context.AfterFunc(ctx, func() { _ = t.Close() })()
+	defer s.connects(r.Context(), t, leaseID)()
 	if err := s.run(); err != nil {
 		s.x = s.refuse(err)
-		if s.x.Cut = ctx.Err() != nil; !s.allowed {
+		if s.x.Cut = s.ctx.Err() != nil; !s.allowed {
 			b.deny(r, leaseID, s.x)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"ebb/broker"
 )
 
-// What usage reads, each by an index on the time that bounds it.
+// What usage reads, each by an index on the time that bounds it. kind <> 'lease.issued' is the
+// condition of the partial index, without which it is not used.
 const (
 	// usageUses is of each credential what went through with it: nothing of it is older than the credential.
 	usageUses = "SELECT lease_id, COUNT(*) AS n, MAX(at) AS newest FROM audit_entries " +

@@ -12,7 +12,7 @@
 //	journal_audit.go     the chain under concurrency, entries, checkpoints
 //	journal_figures.go   sums over windows of a random history;
 //	                     journal_figures_counted.go  the same by counting all of it;
-//	                     journal_usage.go  what was granted and used, the same way
+//	                     journal_usage.go  what was issued and used, the same way
 //	journal_fixtures.go  tasks, leases and requests with every member filled
 //	journal_postgres.go  a database of its own on a real server
 //	lane.go              RunLane, and what its parts share

@@ -12,7 +12,7 @@ import (
 	"ebb/scopes"
 )
 
-// usage: what was granted and used in windows of a random history is what one counts who
+// usage: what was issued and used in windows of a random history is what one counts who
 // reads all of it.
 func usage(t *journalTest) {
 	rnd := rand.New(rand.NewPCG(13, uint64(t.Name()[0])))

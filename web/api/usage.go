@@ -9,7 +9,7 @@ import (
 	"ebb/web"
 )
 
-// usage is what was granted and what was used of it, the first rows of it.
+// usage is what was issued and what was used of it, the first rows of it.
 func (a *API) usage(c echo.Context, who broker.Principal, _ web.None) (broker.Usage, error) {
 	q := readQuery(c)
 	from := q.time("from")

@@ -10,7 +10,7 @@ import (
 	"ebb/broker"
 )
 
-// Usage is what was granted since from and what was used of it, limit rows at most; zero
+// Usage is what was issued since from and what was used of it, limit rows at most; zero
 // values are the server's own.
 func (o *Operator) Usage(ctx context.Context, from time.Time, by broker.UsageBy, limit int) (broker.Usage, error) {
 	q := url.Values{}

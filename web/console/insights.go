@@ -14,7 +14,7 @@ import (
 	"ebb/web/console/chart"
 )
 
-// usageShown is how many rows there are of what was granted and used.
+// usageShown is how many rows there are of what was issued and used.
 const usageShown = 10
 
 // insightsPage is what a window says: numbers of the broker's, and where they are drawn.

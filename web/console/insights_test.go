@@ -102,7 +102,7 @@ func TestInsightsOfOne(t *testing.T) {
 	b.get("/insights?window=7d").is(t, http.StatusOK, "of 1 answers", `<tr><th scope="row">4 Mar</th><td>0</td><td>0</td><td>1</td>`)
 }
 
-// TestInsightsOfUses: what was granted stands beside what was used of it, in a window of its
+// TestInsightsOfUses: what was issued stands beside what was used of it, in a window of its
 // own, and shows names as names.
 func TestInsightsOfUses(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -67,6 +68,9 @@ func (c *cli) ownDir(in *boxed) (remove func(), err error) {
 // makeRunDir makes a directory of a run in a data directory. It is the run's while held is open.
 func makeRunDir(data string) (dir string, held *os.File, err error) {
 	runs := filepath.Join(data, runsDir)
+	if err := ownAbove(data); err != nil {
+		return "", nil, err
+	}
 	if err := os.MkdirAll(runs, 0o700); err != nil {
 		return "", nil, err
 	}
@@ -95,6 +99,27 @@ func makeRunDir(data string) (dir string, held *os.File, err error) {
 		return "", nil, err
 	}
 	return dir, held, nil
+}
+
+// ownAbove refuses to make a directory below what is neither root's nor this user's: root with the
+// HOME of a user would leave there what that user cannot use, but can move away.
+func ownAbove(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	for above := filepath.Dir(path); ; above = filepath.Dir(above) {
+		info, err := os.Stat(above)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 && uid != uint32(os.Geteuid()) {
+			return fmt.Errorf("%s is somebody else's", above)
+		}
+		return nil
+	}
 }
 
 // ownAlone refuses what is no directory, is somebody else's, or gives others more than they may have.

@@ -84,6 +84,18 @@ func TestRunDir(t *testing.T) {
 			}
 		}
 	}
+	if os.Geteuid() == 0 {
+		home := t.TempDir()
+		if err := os.Chown(home, 4242, 4242); err != nil {
+			t.Fatal(err)
+		}
+		if made, _, err := makeRunDir(filepath.Join(home, ".local", "share", "ebb")); err == nil {
+			t.Errorf("somebody else's home: %s", made)
+		}
+		if left, _ := os.ReadDir(home); len(left) != 0 {
+			t.Errorf("somebody else's home: left behind is %v", left)
+		}
+	}
 	long := filepath.Join(t.TempDir(), strings.Repeat("a", 100))
 	if made, _, err := makeRunDir(long); err == nil {
 		t.Errorf("a long path: %s", made)

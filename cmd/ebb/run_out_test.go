@@ -189,6 +189,9 @@ func (b *outBed) serve() {
 		if strings.Contains(b.stderr.String(), runCanary) {
 			b.t.Error("the log holds the secret")
 		}
+		if b.t.Failed() {
+			b.t.Logf("ebb says:\n%s", b.stderr.String())
+		}
 	})
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if b.ebb("secrets", "list").Run() == nil {

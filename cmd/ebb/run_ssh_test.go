@@ -118,7 +118,13 @@ Subsystem sftp internal-sftp
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	b.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if said, err := os.ReadFile(filepath.Join(b.dir, "log")); b.t.Failed() && err == nil {
+			b.t.Logf("sshd says:\n%s", said)
+		}
+	})
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		_, kerr := os.Stat(filepath.Join(b.dir, "krl"))
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))

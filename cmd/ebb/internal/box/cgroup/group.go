@@ -3,6 +3,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func makeIn(parent string, l Limits) (*Group, []string, error) {
 		return nil, nil, err
 	}
 	g := &Group{path: path}
-	unbound, err := g.bound(l)
+	unbound, err := g.bound(l, swaps())
 	if err == nil {
 		_, err = os.Stat(filepath.Join(path, "cgroup.kill")) // Linux 5.14
 	}
@@ -57,12 +58,13 @@ func makeIn(parent string, l Limits) (*Group, []string, error) {
 	return g, unbound, nil
 }
 
-// bound writes limits. Those without a controller are in the answer, but for optional ones.
-func (g *Group) bound(l Limits) (unbound []string, err error) {
+// bound writes limits. Those without a controller are in the answer, but for that of a swap that
+// is not there.
+func (g *Group) bound(l Limits, swap bool) (unbound []string, err error) {
 	for _, f := range l.files() {
 		to, err := os.OpenFile(filepath.Join(g.path, f.file), os.O_WRONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			if !f.optional {
+			if f.file != swapFile || swap {
 				unbound = append(unbound, f.file)
 			}
 			continue
@@ -77,6 +79,15 @@ func (g *Group) bound(l Limits) (unbound []string, err error) {
 	}
 	return unbound, nil
 }
+
+// swaps reports whether the machine has swap, which is so where nobody can say.
+func swaps() bool {
+	text, err := os.ReadFile("/proc/swaps")
+	return err != nil || hasSwap(text)
+}
+
+// hasSwap reports whether a text of /proc/swaps (proc_swaps(5)) has more than its heading.
+func hasSwap(text []byte) bool { return bytes.Count(text, []byte("\n")) != 1 }
 
 // Dir is the group's directory, for a process to begin in it (clone(2), CLONE_INTO_CGROUP).
 func (g *Group) Dir() *os.File { return g.dir }

@@ -50,16 +50,19 @@ func TestBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	unbound, err := g.bound(Limits{Memory: 1 << 30, CPU: 1500, Processes: 64})
-	if err != nil || !slices.Equal(unbound, []string{"cpu.max"}) {
-		t.Errorf("unbound: %q, %v", unbound, err)
+	// A kernel that counts no swap has no file for it, which is no matter where there is none; one
+	// that does gives none beside the memory.
+	for swap, want := range map[bool][]string{false: {"cpu.max"}, true: {"memory.swap.max", "cpu.max"}} {
+		unbound, err := g.bound(Limits{Memory: 1 << 30, CPU: 1500, Processes: 64}, swap)
+		if err != nil || !slices.Equal(unbound, want) {
+			t.Errorf("swap %v, unbound: %q, %v", swap, unbound, err)
+		}
 	}
-	// A kernel that counts no swap has no file for it; one that does gives none beside the memory.
 	swap := filepath.Join(g.path, "memory.swap.max")
 	if err := os.WriteFile(swap, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if unbound, err := g.bound(Limits{Memory: 1 << 30, Processes: 64}); err != nil || len(unbound) != 0 {
+	if unbound, err := g.bound(Limits{Memory: 1 << 30, Processes: 64}, true); err != nil || len(unbound) != 0 {
 		t.Errorf("with swap unbound: %q, %v", unbound, err)
 	}
 	for name, want := range map[string]string{"memory.max": "1073741824", "memory.swap.max": "0", "pids.max": "64"} {
@@ -67,14 +70,25 @@ func TestBound(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
 	}
-	if got := (Limits{CPU: 1500}).files(); !slices.Equal(got, []limit{{file: "cpu.max", text: "150000 100000"}}) {
+	if got := (Limits{CPU: 1500}).files(); !slices.Equal(got, []limit{{"cpu.max", "150000 100000"}}) {
 		t.Errorf("%v", got)
 	}
 	if err := os.Mkdir(filepath.Join(g.path, "cpu.max"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.bound(Limits{CPU: 1000}); err == nil {
+	if _, err := g.bound(Limits{CPU: 1000}, true); err == nil {
 		t.Error("what cannot be written is taken for bound")
+	}
+}
+
+// TestHasSwap: what is no list of swaps is taken for one with some.
+func TestHasSwap(t *testing.T) {
+	t.Parallel()
+	const heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+	for text, want := range map[string]bool{heading: false, heading + "/swap\tfile\t1\t0\t-2\n": true, "": true} {
+		if hasSwap([]byte(text)) != want {
+			t.Errorf("%q", text)
+		}
 	}
 }
 

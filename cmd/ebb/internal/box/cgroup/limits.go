@@ -15,23 +15,24 @@ type Limits struct {
 // period is over what time the kernel adds up processor time, in microseconds.
 const period = 100_000
 
-// limit is a file of a group and what is written to it. One that is optional may be missing.
-type limit struct {
-	file, text string
-	optional   bool
-}
+// swapFile bounds the swap of a group. A kernel that counts none has none (CONFIG_SWAP,
+// swapaccount=0), which matters where there is swap.
+const swapFile = "memory.swap.max"
+
+// limit is a file of a group and what is written to it.
+type limit struct{ file, text string }
 
 func (l Limits) files() []limit {
 	var all []limit
 	if l.Memory > 0 {
-		// Swap is no second memory beside it. A kernel that counts none has no file for it.
-		all = append(all, limit{file: "memory.max", text: strconv.FormatUint(l.Memory, 10)}, limit{file: "memory.swap.max", text: "0", optional: true})
+		// Swap is no second memory beside it.
+		all = append(all, limit{"memory.max", strconv.FormatUint(l.Memory, 10)}, limit{swapFile, "0"})
 	}
 	if l.CPU > 0 {
-		all = append(all, limit{file: "cpu.max", text: fmt.Sprintf("%d %d", l.CPU*period/1000, period)})
+		all = append(all, limit{"cpu.max", fmt.Sprintf("%d %d", l.CPU*period/1000, period)})
 	}
 	if l.Processes > 0 {
-		all = append(all, limit{file: "pids.max", text: strconv.FormatUint(l.Processes, 10)})
+		all = append(all, limit{"pids.max", strconv.FormatUint(l.Processes, 10)})
 	}
 	return all
 }

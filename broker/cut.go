@@ -11,8 +11,12 @@ import (
 // streams: what ends is cut, not left to end by itself (I2). Its methods return soon
 // and are safe for concurrent use; hearing of an end twice is harmless.
 type Cutter interface {
-	// End is told of each task and each lease that is over, wherever it was ended.
+	// End is told of each task that is over, and of each lease that was ended before its
+	// time, wherever that was done.
 	End(id string)
+	// Ended is told once of each such lease, and of its task: something can go on there by the
+	// lease, and nobody but its two ends knows by which (SSH).
+	Ended(taskID, leaseID string)
 	// Pause is told of a task that uses nothing until it is resumed.
 	Pause(taskID string)
 	// Doubt is told that nobody can say what has ended meanwhile.
@@ -34,10 +38,21 @@ func (c *cutting) tell(do func(Cutter)) {
 	}
 }
 
-// ended refuses a task or a lease in this process from now on, and cuts what goes on by it.
+// ended refuses a task, or a lease that nobody got, in this process from now on, and cuts what goes
+// on by it.
 func (b *Broker) ended(id string, until time.Time) {
 	b.tombs.add(id, until)
 	b.cuts.tell(func(c Cutter) { c.End(id) })
+}
+
+// endedLease does so with a lease that somebody can have used.
+func (b *Broker) endedLease(taskID, id string, until time.Time) {
+	first := b.tombs.add(id, until)
+	b.cuts.tell(func(c Cutter) {
+		if c.End(id); first {
+			c.Ended(taskID, id)
+		}
+	})
 }
 
 // heard follows an event that any replica published.
@@ -48,7 +63,7 @@ func (b *Broker) heard(ctx context.Context, e Event) {
 	case PauseMark:
 		b.paused(ctx, e.TaskID)
 	default:
-		b.ended(e.LeaseID, e.Until)
+		b.endedLease(e.TaskID, e.LeaseID, e.Until)
 	}
 }
 

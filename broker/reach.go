@@ -2,22 +2,29 @@ package broker
 
 import (
 	"context"
+	"time"
 
 	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
 
-// Reaching is the newest live lease of a caller that is for a host which is reached
-// by SSH. Whether it may be used now is Reach's to say.
-func (b *Broker) Reaching(ctx context.Context, c Caller, host exact.Host) (leaseID string, err error) {
+// Reaching is the newest live lease of a caller that is for a host which is reached by SSH, and
+// when the last of those has had its time that are live. Whether it may be used now is Reach's
+// to say.
+func (b *Broker) Reaching(ctx context.Context, c Caller, host exact.Host) (leaseID string, until time.Time, err error) {
 	ls, err := b.liveOf(ctx, c, func(l Lease) bool { return b.reaches(l, host) })
 	switch {
 	case err != nil:
-		return "", err
+		return "", time.Time{}, err
 	case len(ls) == 0:
-		return "", noUse(errNotTheirs)
+		return "", time.Time{}, noUse(errNotTheirs)
 	}
-	return ls[0].ID, nil
+	for _, l := range ls {
+		if l.ExpiresAt.After(until) {
+			until = l.ExpiresAt
+		}
+	}
+	return ls[0].ID, until, nil
 }
 
 // Reach says whether a caller may open an SSH connection to a host by a lease now (I2): the lease is
@@ -28,7 +35,7 @@ func (b *Broker) Reach(ctx context.Context, c Caller, leaseID string, host exact
 	if err != nil {
 		return Usable{}, err
 	}
-	if !theirs(l, c) || !b.reaches(l, host) {
+	if !b.reachedBy(l, c, host) {
 		return Usable{}, noUse(errNotTheirs)
 	}
 	t, err := b.liveUse(ctx, l)
@@ -36,6 +43,22 @@ func (b *Broker) Reach(ctx context.Context, c Caller, leaseID string, host exact
 		return Usable{}, err
 	}
 	return Usable{task: t, Target: b.targetOf(l, provider.Secret{})}, nil
+}
+
+// Reaches says which SSH connections a lease, alive or not, may have been used in: those of
+// callers whose it is, to hosts that it is for. With which certificate the sandbox has logged in
+// is a secret between it and the host.
+func (b *Broker) Reaches(ctx context.Context, leaseID string) (in func(Caller, exact.Host) bool, err error) {
+	l, err := b.usedLease(ctx, leaseID)
+	if err != nil {
+		return nil, err
+	}
+	return func(c Caller, host exact.Host) bool { return b.reachedBy(l, c, host) }, nil
+}
+
+// reachedBy reports whether a lease is one of the caller's that is for a host.
+func (b *Broker) reachedBy(l Lease, c Caller, host exact.Host) bool {
+	return theirs(l, c) && b.reaches(l, host)
 }
 
 // reaches reports whether a lease is for a host that is reached by SSH.

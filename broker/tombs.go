@@ -13,15 +13,18 @@ type tombs struct {
 	m  map[string]time.Time // task or lease id -> forget after
 }
 
-func (t *tombs) add(id string, until time.Time) {
+// add reports whether the end was not known yet.
+func (t *tombs) add(id string, until time.Time) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.m == nil {
 		t.m = map[string]time.Time{}
 	}
-	if until.After(t.m[id]) {
+	known, is := t.m[id]
+	if until.After(known) {
 		t.m[id] = until
 	}
+	return !is
 }
 
 func (t *tombs) has(id string, now time.Time) bool {

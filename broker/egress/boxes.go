@@ -199,6 +199,9 @@ func (b *Boxes) forget(o *opened) {
 // End implements broker.Cutter.
 func (b *Boxes) End(id string) { b.cfg.Proxy.End(id) }
 
+// Ended implements broker.Cutter.
+func (b *Boxes) Ended(taskID, leaseID string) { b.cfg.Proxy.Ended(taskID, leaseID) }
+
 // Pause implements broker.Cutter.
 func (b *Boxes) Pause(taskID string) { b.cfg.Proxy.Pause(taskID) }
 

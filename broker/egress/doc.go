@@ -29,6 +29,7 @@
 //	session.go      a session of PostgreSQL: the box logs in here, and ebb at the database
 //	sessions.go     the keys by which a box cancels a query, and where it has been without TLS
 //	pipe.go         connections of SSH: as they are, to hosts that a lease is for
+//	piped.go        which of them a lease that was ended may have opened
 //	record.go       what of a request is on the record, and how much its task has sent
 //	share.go        what all tasks need and none may have all of
 //	free.go         how often a box has ebb do what costs the box nothing

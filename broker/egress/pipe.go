@@ -28,7 +28,8 @@ var (
 )
 
 // pipe carries an SSH connection to a host that a lease of the caller's is for, byte for byte.
-// It lives by that lease as a request does, and is on the record as one.
+// It is on the record as a request by the newest of those, and lives by all of them: which the box
+// logs in with is between it and the host.
 func (b *box) pipe(r *http.Request, t *tunnel) {
 	defer func() { _ = t.Close() }()
 	select {
@@ -39,23 +40,26 @@ func (b *box) pipe(r *http.Request, t *tunnel) {
 	}
 	s := &sending{b: b, tunnel: t, host: t.host, x: b.exchange(r)}
 	s.x.Host, s.x.Method, s.x.Protocol = t.host.String(), "", provider.SSH
-	leaseID, err := b.reaching(r.Context(), t)
+	defer s.connects(r.Context(), t)()
+	defer b.p.piped.add(s)() // before it is asked which leases there are: none is ended unseen
+	leaseID, until, err := b.reaching(s.ctx, t)
 	if err != nil {
 		s.unpiped(r, err)
 		return
 	}
-	defer s.connects(r.Context(), t, leaseID)()
-	if err := s.carry(t); err != nil {
+	s.leaseID = leaseID
+	s.lives()
+	if err := s.carry(t, until); err != nil {
 		s.unpiped(r, err)
 	}
 }
 
-// connects has a connection live by its task and its lease from here on. A cut closes the tunnel,
+// connects has a connection live by its task from here on; lives follows. A cut closes the tunnel,
 // which waits for nobody and says nothing. over follows.
-func (s *sending) connects(ctx context.Context, t *tunnel, leaseID string) (over func()) {
+func (s *sending) connects(ctx context.Context, t *tunnel) (over func()) {
 	ctx, s.cut = context.WithCancelCause(ctx)
-	ctx, done := s.b.p.cuts.begin(ctx, append(lineage(s.b.who), leaseID)...)
-	s.ctx, s.leaseID = ctx, leaseID
+	ctx, done := s.b.p.cuts.begin(ctx, lineage(s.b.who)...)
+	s.ctx = ctx
 	stop := context.AfterFunc(ctx, func() { _ = t.Close() })
 	return func() {
 		stop()
@@ -65,20 +69,20 @@ func (s *sending) connects(ctx context.Context, t *tunnel, leaseID string) (over
 	}
 }
 
-// reaching finds the lease that a connection leaves by. That costs a query, so that a box has so
-// many for nothing and no more.
-func (b *box) reaching(ctx context.Context, t *tunnel) (leaseID string, err error) {
+// reaching finds the lease that a connection leaves by, and when the last of those has had its time
+// that are for its host. That costs a query, so that a box has so many for nothing and no more.
+func (b *box) reaching(ctx context.Context, t *tunnel) (leaseID string, until time.Time, err error) {
 	if b.p.cfg.Hosts == nil {
-		return "", deny(NoCredential, nil)
+		return "", until, deny(NoCredential, nil)
 	}
 	if !b.free.reaches(t.host) {
-		return "", deny(TooOften, nil)
+		return "", until, deny(TooOften, nil)
 	}
-	leaseID, err = b.p.cfg.Hosts.Reaching(ctx, b.who, t.host)
+	leaseID, until, err = b.p.cfg.Hosts.Reaching(ctx, b.who, t.host)
 	if over := err != nil && reasonOf(err) == NoCredential; err == nil || over {
 		b.free.reached(t.host, !over)
 	}
-	return leaseID, err
+	return leaseID, until, err
 }
 
 // unpiped says why a connection was not carried, or no further. One that broke, or was cut, has
@@ -96,9 +100,9 @@ func (s *sending) unpiped(r *http.Request, err error) {
 	}
 }
 
-// carry opens the connection and copies both ways until one of them ends. Nothing is dialled
-// before the client has said that it speaks SSH, ebb that it may, and the record so.
-func (s *sending) carry(t *tunnel) error {
+// carry opens the connection and copies both ways until one of them ends, at the latest at until.
+// Nothing is dialled before the client has said that it speaks SSH, ebb that it may, and the record so.
+func (s *sending) carry(t *tunnel, until time.Time) error {
 	hello, err := firstLine(t, maxIdentification, helloTime, false)
 	if err != nil {
 		return err
@@ -108,7 +112,7 @@ func (s *sending) carry(t *tunnel) error {
 	if err != nil {
 		return err
 	}
-	s.ends = use.Target.ExpiresAt
+	s.ends = until
 	s.expiry = time.AfterFunc(s.life(), func() { s.cut(errExpiry) })
 	task := p.sent.get(s.b.who.Root())
 	if task.Load() >= p.cfg.TaskBytes {

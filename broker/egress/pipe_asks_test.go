@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ebb/broker"
 	"ebb/broker/egress"
@@ -23,7 +24,7 @@ type reaching struct {
 }
 
 // Reaching implements egress.Hosts.
-func (r *reaching) Reaching(ctx context.Context, c broker.Caller, h exact.Host) (string, error) {
+func (r *reaching) Reaching(ctx context.Context, c broker.Caller, h exact.Host) (string, time.Time, error) {
 	r.asked.Add(1)
 	return r.Hosts.Reaching(ctx, c, h)
 }

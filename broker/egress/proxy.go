@@ -25,10 +25,11 @@ type Leases interface {
 	Endpoint(l broker.Lease) (at provider.Endpoint, is bool)
 }
 
-// Hosts says by which credential a caller may open an SSH connection to a host, and whether it
-// may now; *broker.Broker does.
+// Hosts says by which credential a caller may open an SSH connection to a host, whether it may
+// now, and in which connections a credential may have been used; *broker.Broker does.
 type Hosts interface {
-	Reaching(ctx context.Context, c broker.Caller, host exact.Host) (leaseID string, err error)
+	Reaching(ctx context.Context, c broker.Caller, host exact.Host) (leaseID string, until time.Time, err error)
+	Reaches(ctx context.Context, leaseID string) (in func(broker.Caller, exact.Host) bool, err error)
 	Reach(ctx context.Context, c broker.Caller, leaseID string, host exact.Host) (broker.Usable, error)
 }
 
@@ -74,6 +75,7 @@ type Proxy struct {
 	cfg   Config
 	boxes cuts // boxes that are served, by their task
 	cuts  cuts // what goes on in them, by task and lease
+	piped piped
 	pools pools
 	sent  meters
 	ends  ends

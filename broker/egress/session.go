@@ -53,7 +53,9 @@ func (b *box) session(r *http.Request, t *tunnel) {
 		}
 		return
 	}
-	defer s.connects(r.Context(), t, leaseID)()
+	defer s.connects(r.Context(), t)()
+	s.leaseID = leaseID
+	s.lives()
 	if err := s.run(); err != nil {
 		s.x = s.refuse(err)
 		if s.x.Cut = s.ctx.Err() != nil; !s.allowed {

@@ -1,0 +1,212 @@
+package egress_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/egress"
+	"ebb/broker/exact"
+	"ebb/scopes"
+)
+
+// judged counts the ends of leases that the broker has judged, however long that takes here, and can
+// say nothing.
+type judged struct {
+	egress.Hosts
+	n    atomic.Int64
+	down atomic.Bool
+}
+
+// Reaches implements egress.Hosts.
+func (j *judged) Reaches(ctx context.Context, leaseID string) (func(broker.Caller, exact.Host) bool, error) {
+	if j.down.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	in, err := j.Hosts.Reaches(context.WithoutCancel(ctx), leaseID)
+	return func(c broker.Caller, h exact.Host) bool {
+		defer j.n.Add(1)
+		return in(c, h)
+	}, err
+}
+
+// judge has the ends of leases counted, of boxes that are made from here on.
+func (b *pipeBed) judge(t *testing.T, change func(*egress.Config)) *judged {
+	t.Helper()
+	j := &judged{Hosts: b.Broker}
+	b.with(t, func(c *egress.Config) { c.Hosts = j; change(c) })
+	b.boxes = b.openBoxes(t, broker.BoxBySocket)
+	b.Broker.Cut(b.boxes)
+	return j
+}
+
+// lasting asks for a certificate of a box for so long.
+func (b *pipeBed) lasting(t *testing.T, x *box, ttl time.Duration) string {
+	t.Helper()
+	r := x.s.Request(t, "ssh:web/deploy:login")
+	r.PublicKey, r.TTL = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHYyHV3nvHFh0Q7M2j+LzrGVlkFEJA/Ld+eCrZEr3ueC", ttl
+	tok, err := b.Broker.Token(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok.LeaseID
+}
+
+// connection is one of SSH that both sides have begun.
+type connection struct {
+	c, up net.Conn
+	in    *bufio.Reader
+}
+
+func (b *pipeBed) connect(t *testing.T, x *box) connection {
+	t.Helper()
+	c, in := open(t, x, b.host, sshHello)
+	if line, err := in.ReadString('\n'); err != nil || line != sshServer {
+		t.Fatalf("%q, %v", line, err)
+	}
+	up := <-b.accepted
+	t.Cleanup(func() { _ = up.Close() })
+	if _, err := io.ReadFull(up, make([]byte, len(sshHello))); err != nil {
+		t.Fatal(err)
+	}
+	return connection{c, up, in}
+}
+
+// goesOn wants something to get from one side to the other.
+func (c connection) goesOn(t *testing.T, what string) {
+	t.Helper()
+	_ = c.up.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(c.c, "alive"); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if got := make([]byte, 5); true {
+		if _, err := io.ReadFull(c.up, got); err != nil || string(got) != "alive" {
+			t.Fatalf("%s: %q, %v", what, got, err)
+		}
+	}
+}
+
+func (b *pipeBed) revoke(t *testing.T, lease string) {
+	t.Helper()
+	if _, err := b.Broker.RevokeLease(t.Context(), b.Principals[brokertest.Operator], lease, "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// With which of several certificates the box has logged in nobody but the host knows: the end of
+// any of them cuts, of one, too, that was issued when the connection was open already.
+func TestPipeIsCutByEachLease(t *testing.T) {
+	t.Parallel()
+	for i, which := range []string{"the oldest", "the newest but one", "the newest", "one that was issued meanwhile"} {
+		b := newPipeBed(t, sshServer)
+		x, first := b.sshBox(t, "ssh:web/deploy:login")
+		leases := []string{first, b.lasting(t, x, 0), b.lasting(t, x, 0)}
+		c := b.connect(t, x)
+		leases = append(leases, b.lasting(t, x, 0))
+		c.goesOn(t, which)
+		b.revoke(t, leases[i])
+		ends(t, c.c, c.in)
+		ends(t, c.up, c.up)
+		b.isCut(t, x)
+	}
+}
+
+// The end of a lease that cannot have opened a connection leaves it alone.
+func TestPipeIsNotCutByOthers(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	j := b.judge(t, func(*egress.Config) {})
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("ssh:**:* stripe:**:*")
+	s := b.Open(t, spec)
+	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, "git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &box{b: b.bed, s: s, pem: opened.CA, socket: opened.Socket}
+	b.certify(t, s, "ssh:web/deploy:login", "git")
+	other, others := b.sshBox(t, "ssh:web/deploy:login")
+	charge, err := s.Ask(t, "stripe:charges:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, theirs := b.connect(t, x), b.connect(t, other)
+	for i, lease := range []string{b.certify(t, s, "ssh:mail/deploy:login", "git"), b.certify(t, s, "ssh:web/deploy:login", "deployer"), charge.LeaseID} {
+		b.revoke(t, lease)
+		until(t, "its end is judged", func() bool { return j.n.Load() == int64(i+1) })
+		c.goesOn(t, "another host, another tool, another kind")
+	}
+	b.revoke(t, others)
+	ends(t, theirs.c, theirs.in)
+	c.goesOn(t, "of another task")
+	b.revoke(t, b.certify(t, s, "ssh:web/deploy:login", "git"))
+	ends(t, c.c, c.in)
+	b.isCut(t, x)
+}
+
+// When nobody can say whether a lease may have opened it, a connection is cut.
+func TestPipeIsCutInDoubt(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	j := b.judge(t, func(*egress.Config) {})
+	x, _ := b.sshBox(t, "ssh:web/deploy:login")
+	c := b.connect(t, x)
+	j.down.Store(true)
+	b.revoke(t, b.certify(t, x.s, "ssh:mail/deploy:login", ""))
+	ends(t, c.c, c.in)
+	b.isCut(t, x)
+}
+
+// That a lease has had its time ends nothing while there is another that was there when the
+// connection began, whichever of them is the newer; the last of them ends it.
+func TestPipeLivesByTheLastLease(t *testing.T) {
+	t.Parallel()
+	for what, ttl := range map[string][2]time.Duration{"the older lasts": {10 * time.Minute, time.Minute}, "the newer lasts": {time.Minute, 10 * time.Minute}} {
+		b := newPipeBed(t, sshServer)
+		b.judge(t, func(c *egress.Config) { // the first has had its time, the last has some seconds
+			c.Now = func() time.Time { return time.Now().Add(10*time.Minute - 20*time.Second) }
+		})
+		x, _ := b.sshBox(t, "")
+		b.lasting(t, x, ttl[0])
+		b.lasting(t, x, ttl[1])
+		c := b.connect(t, x)
+		c.goesOn(t, what)
+		ends(t, c.c, c.in)
+		ends(t, c.up, c.up)
+		b.isCut(t, x)
+		b.lasting(t, x, 20*time.Minute)
+		b.connect(t, x).goesOn(t, what)
+	}
+}
+
+// A lease that has had its time is settled, and nobody is told that it was ended.
+func TestPipeOutlivesALease(t *testing.T) {
+	t.Parallel()
+	b := newPipeBed(t, sshServer)
+	j := b.judge(t, func(*egress.Config) {})
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.Broker.Run(ctx) })
+	defer func() { stop(); wg.Wait() }()
+	x, _ := b.sshBox(t, "")
+	b.lasting(t, x, 10*time.Minute)
+	short := b.lasting(t, x, time.Minute)
+	c := b.connect(t, x)
+	b.Clock.Add(2 * time.Minute)
+	until(t, "its end is settled", func() bool {
+		ls, err := b.Broker.Leases(t.Context(), b.Principals[brokertest.Operator], broker.LeaseFilter{TaskID: x.s.Task.ID})
+		return err == nil && slices.ContainsFunc(ls, func(l broker.Lease) bool { return l.ID == short && l.State == broker.LeaseExpired })
+	})
+	if c.goesOn(t, "one of two has had its time"); j.n.Load() > 0 {
+		t.Error("a lease that had its time was judged")
+	}
+}

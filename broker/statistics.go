@@ -17,7 +17,8 @@ type Statistics interface {
 	// Figures costs what is in the window, at most what the bounds above say, and not
 	// what there is. In cells of a day, what is final of a day may be kept for a day.
 	Figures(ctx context.Context, f FigureFilter) (Figures, error)
-	// Usage costs the credentials and the uses of its window, at most FigureRows of each.
+	// Usage costs the credentials and the uses of its window, at most FigureRows of each, and the first
+	// entries of credentials that were not used among those.
 	Usage(ctx context.Context, f UsageFilter) (Usage, error)
 }
 

@@ -33,9 +33,12 @@ type UsageFilter struct {
 // before it leaves. What a sandbox does with what is in its hand, ebb does not know, but for
 // the SSH connections that egress carried by it.
 type Usage struct {
-	From      time.Time    `json:"from"` // later than asked for when there is more than FigureRows
-	Cut       bool         `json:"cut"`  // it is
-	At        time.Time    `json:"at"`   // when it was counted
+	From time.Time `json:"from"` // later than asked for when there are more than FigureRows credentials
+	Cut  bool      `json:"cut"`  // it is
+	// UsesFrom is since when Uses and LastUsed are summed up: From, or later when there are more
+	// than FigureRows uses. Whether a credential was used at all does not depend on it.
+	UsesFrom  time.Time    `json:"uses_from"`
+	At        time.Time    `json:"at"` // when it was counted
 	By        UsageBy      `json:"by"`
 	HandedOut int          `json:"handed_out"` // other credentials since From
 	Carried   int          `json:"carried"`    // of them: egress has carried an SSH connection by it
@@ -53,8 +56,8 @@ type GrantUsage struct {
 	Issued   int       `json:"issued"`             // credentials
 	Used     int       `json:"used"`               // of them: at least once
 	Unused   int       `json:"unused"`             // of them: over, and never used
-	Uses     int       `json:"uses"`               // requests and sessions that were let through with them
-	LastUsed time.Time `json:"last_used,omitzero"` // zero = never
+	Uses     int       `json:"uses"`               // requests and sessions that were let through with them since UsesFrom
+	LastUsed time.Time `json:"last_used,omitzero"` // zero = not since UsesFrom
 }
 
 // First are the first n rows, with all else as it is.

@@ -152,7 +152,7 @@ func (s *Store) Plan(ctx context.Context, text string, args ...any) (string, err
 
 // UsageWithin is Usage that sums up so many credentials, and so many uses, at most.
 func (s *Store) UsageWithin(ctx context.Context, f broker.UsageFilter, leases, uses int) (broker.Usage, error) {
-	return s.usage(ctx, f, []edge{{usageEdges[0].text, leases}, {usageEdges[1].text, uses}})
+	return s.usage(ctx, f, [2]edge{{usageEdges[0].text, leases}, {usageEdges[1].text, uses}})
 }
 
 // FigureTexts are the statements that Figures and Usage run, by name.
@@ -162,7 +162,7 @@ func FigureTexts() map[string]string {
 	for by, columns := range usageColumns {
 		out["usage by "+string(by)] = usageText(columns.names)
 	}
-	for _, e := range append(slices.Clone(edges), usageEdges...) {
+	for _, e := range append(slices.Clone(edges), usageEdges[:]...) {
 		out["edge: "+e.text] = e.text
 	}
 	return out

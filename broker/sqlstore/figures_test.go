@@ -42,6 +42,12 @@ func TestFigurePlans(t *testing.T) {
 			if found := whole.FindString(plan); found != "" || !strings.Contains(plan, by) {
 				t.Errorf("%s reads more than the window (%s), by %q:\n%s", name, found, by, plan)
 			}
+			if (strings.HasPrefix(name, "usage by") || name == "handed out") && !strings.Contains(plan, "audit_entries_lease") {
+				t.Errorf("%s does not ask each credential's own entries:\n%s", name, plan)
+			}
+			if name == "handed out" && strings.Contains(plan, "audit_entries_kind") {
+				t.Errorf("%s reads all uses:\n%s", name, plan)
+			}
 		}
 	})
 }

@@ -12,20 +12,27 @@ import (
 // What usage reads, each by an index on the time that bounds it. kind <> 'lease.issued' is the
 // condition of the partial index, without which it is not used.
 const (
-	// usageUses is of each credential what went through with it: nothing of it is older than the credential.
+	// usageUses is of each credential what went through with it in a window, which can begin later than that of credentials.
 	usageUses = "SELECT lease_id, COUNT(*) AS n, MAX(at) AS newest FROM audit_entries " +
 		"WHERE kind = 'egress.allowed' AND kind <> 'lease.issued' AND at >= ? AND at < ? GROUP BY lease_id"
 
 	usageGranted = "SELECT l.id, l.provider, l.scope, l.tool, l.owner, l.task_id, " + endedAt + " AS ended FROM leases l LEFT JOIN tasks t ON t.id = l.task_id " +
 		"WHERE l.issued_at >= ? AND l.issued_at < ? AND l.state <> 'intent' AND " + wasMade + " AND l.delivery = 'egress'"
-
-	// Its parameters are the window, the window once more, and its beginning.
-	usageHandedOut = "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.id IN (SELECT lease_id FROM audit_entries WHERE kind = 'egress.allowed' AND kind <> 'lease.issued' AND at >= ? AND at < ?) THEN 1 ELSE 0 END), 0)" +
-		issuedIn + " AND l.delivery <> 'egress'"
 )
 
-// usageEdges are as edges.
-var usageEdges = []edge{edges[0], {
+// usageHandedOut has the end of the window, the window, and its beginning as parameters.
+var usageHandedOut = "SELECT COUNT(*), COALESCE(SUM(" + usedOnce("l.id") + "), 0)" + issuedIn + " AND l.delivery <> 'egress'"
+
+// usedOnce is 1 when a credential was used before the moment of its one parameter, else 0. It looks at
+// the entries of that credential alone, which are few until the first use. The databases would rather
+// go through all uses there are: what is put behind the kind keeps SQLite from the index on that, and a
+// value with a limit, where EXISTS would do, PostgreSQL from a hash of them.
+func usedOnce(id string) string {
+	return "COALESCE((SELECT 1 FROM audit_entries WHERE lease_id = " + id + " AND lease_id <> '' AND kind || '' = 'egress.allowed' AND at < ? LIMIT 1), 0)"
+}
+
+// usageEdges are as edges: of credentials, and of uses.
+var usageEdges = [2]edge{edges[0], {
 	"SELECT at FROM audit_entries WHERE kind = 'egress.allowed' AND kind <> 'lease.issued' AND at >= ? AND at < ? ORDER BY at DESC LIMIT 1 OFFSET ?", broker.FigureRows,
 }}
 
@@ -39,14 +46,15 @@ var usageColumns = map[broker.UsageBy]struct {
 	broker.UsageByTask:  {[]string{"g.task_id", "g.owner"}, func(r *broker.GrantUsage) []any { return []any{&r.TaskID, &r.Owner} }},
 }
 
-// usageText sums up; its parameters are the window, its beginning, the moment, the window
-// once more, and how many rows. Materialized, because to group without a sort SQLite would
-// walk through all there is by an index on the owner.
+// usageText sums up; its parameters are the window, its beginning, its end, the window of uses, the
+// moment, and how many rows. Whether a credential was ever used is asked of those alone that were not
+// in the window of uses. Materialized, because to group without a sort SQLite would walk through all
+// there is by an index on the owner, and would ask twice.
 func usageText(columns []string) string {
 	by := strings.Join(columns, ", ")
-	return "WITH g AS MATERIALIZED (" + usageGranted + ") SELECT " + by + ", COUNT(*) AS issued, COUNT(x.lease_id), SUM(CASE WHEN x.lease_id IS NULL AND g.ended <= ? THEN 1 ELSE 0 END) AS unused, " +
-		"CAST(COALESCE(SUM(x.n), 0) AS BIGINT), COALESCE(MAX(x.newest), 0) FROM g LEFT JOIN (" + usageUses + ") x ON x.lease_id = g.id " +
-		"GROUP BY " + by + " ORDER BY unused DESC, issued DESC, " + by + " LIMIT ?"
+	return "WITH c AS MATERIALIZED (" + usageGranted + "), g AS MATERIALIZED (SELECT c.*, x.n, x.newest, CASE WHEN x.n > 0 THEN 1 ELSE " + usedOnce("c.id") + " END AS used " +
+		"FROM c LEFT JOIN (" + usageUses + ") x ON x.lease_id = c.id) SELECT " + by + ", COUNT(*) AS issued, SUM(g.used), SUM(CASE WHEN g.used = 0 AND g.ended <= ? THEN 1 ELSE 0 END) AS unused, " +
+		"CAST(COALESCE(SUM(g.n), 0) AS BIGINT), COALESCE(MAX(g.newest), 0) FROM g GROUP BY " + by + " ORDER BY unused DESC, issued DESC, " + by + " LIMIT ?"
 }
 
 // Usage implements broker.Statistics. It is several statements, as Figures is.
@@ -61,13 +69,14 @@ func (s *Store) Usage(ctx context.Context, f broker.UsageFilter) (broker.Usage, 
 	return out, nil
 }
 
-func (s *Store) usage(ctx context.Context, f broker.UsageFilter, edges []edge) (broker.Usage, error) {
+func (s *Store) usage(ctx context.Context, f broker.UsageFilter, edges [2]edge) (broker.Usage, error) {
 	columns, out := usageColumns[f.By], broker.Usage{At: f.Now, By: f.By}
 	to := millis(f.Now) + 1
-	from, cut, err1 := s.cutAt(ctx, edges, millis(f.From), to)
-	out.From, out.Cut = fromMillis(from), cut
-	handed, err2 := collect(ctx, s.engine.read(), usageHandedOut, []any{from, to, from, to, from}, func(row scan) (n [2]int, err error) { return n, row(&n[0], &n[1]) })
-	rows, err3 := collect(ctx, s.engine.read(), usageText(columns.names), []any{from, to, from, millis(f.Now), from, to, broker.UsageRows + 1},
+	from, cut, err1 := s.cutAt(ctx, edges[:1], millis(f.From), to)
+	uses, _, err4 := s.cutAt(ctx, edges[1:], from, to) // nothing of a credential is older than it
+	out.From, out.Cut, out.UsesFrom = fromMillis(from), cut, fromMillis(uses)
+	handed, err2 := collect(ctx, s.engine.read(), usageHandedOut, []any{to, from, to, from}, func(row scan) (n [2]int, err error) { return n, row(&n[0], &n[1]) })
+	rows, err3 := collect(ctx, s.engine.read(), usageText(columns.names), []any{from, to, from, to, uses, to, millis(f.Now), broker.UsageRows + 1},
 		func(row scan) (r broker.GrantUsage, err error) {
 			var last int64
 			err = row(append(columns.into(&r), &r.Issued, &r.Used, &r.Unused, &r.Uses, &last)...)
@@ -79,5 +88,5 @@ func (s *Store) usage(ctx context.Context, f broker.UsageFilter, edges []edge) (
 	}
 	out.More = len(rows) > broker.UsageRows
 	out.Items = rows[:min(len(rows), broker.UsageRows)]
-	return out, errors.Join(err1, err2, err3)
+	return out, errors.Join(err1, err2, err3, err4)
 }

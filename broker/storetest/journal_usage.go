@@ -86,7 +86,7 @@ func (t *journalTest) chanceUses(rnd *rand.Rand, owner string) {
 
 // countUsage is what Usage says, by reading everything.
 func (t *journalTest) countUsage(f broker.UsageFilter) broker.Usage {
-	out := broker.Usage{From: f.From, At: f.Now, By: f.By}
+	out := broker.Usage{From: f.From, UsesFrom: f.From, At: f.Now, By: f.By}
 	uses, last := map[string]int{}, map[string]time.Time{}
 	for _, e := range t.entries(broker.EntryFilter{Kind: audit.EgressAllowed}) {
 		if !e.At.Before(f.From) && !e.At.After(f.Now) {

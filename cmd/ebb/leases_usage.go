@@ -83,6 +83,9 @@ func (c *cli) sayUsage(u broker.Usage) {
 	if u.Cut {
 		c.sayf("ebb: there is more than it sums up: this is since %s\n", out.Time(u.From))
 	}
+	if u.UsesFrom.After(u.From) {
+		c.sayf("ebb: there are more uses than it sums up: uses and the last of them are since %s\n", out.Time(u.UsesFrom))
+	}
 	if u.More {
 		c.sayf("ebb: there are more rows; those with the most unused are here\n")
 	}

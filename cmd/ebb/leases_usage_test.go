@@ -18,6 +18,8 @@ func TestSayUsage(t *testing.T) {
 	}{
 		"nothing":    {broker.Usage{From: from}, nil},
 		"cut":        {broker.Usage{From: from, Cut: true}, []string{"this is since 2026-03-04T05:06:00Z"}},
+		"uses":       {broker.Usage{From: from, UsesFrom: from.Add(time.Hour)}, []string{"uses and the last of them are since 2026-03-04T06:06:00Z"}},
+		"no less":    {broker.Usage{From: from, UsesFrom: from}, nil},
 		"more":       {broker.Usage{From: from, More: true}, []string{"there are more rows"}},
 		"handed out": {broker.Usage{From: from, HandedOut: 7, Carried: 3}, []string{"7 more credential(s) were handed out", "by 3 of them"}},
 		"all":        {broker.Usage{From: from, Cut: true, More: true, HandedOut: 1}, []string{"this is since", "more rows", "handed out"}},

@@ -8,6 +8,7 @@
 //	socket.go     a directory with a socket in it, checked before a box gets it
 //	status.go     what the first process of a box says to who made it
 //	code.go       what an exit code says of an end
+//	etc.go        a box's own /etc
 //
 // A box has a home and temporary directories of its own, the machine's programs to read,
 // one work directory to write to, and no network: sockets that the runner puts into it are
@@ -15,6 +16,8 @@
 //
 //	bwrap/     bubblewrap, with the shim of this binary as the first process
 //	cgroup/    bounds of memory and processor time, and one word that ends a box
+//	first/     the first process of a box, as its runner holds it
 //	none/      a plain child process
+//	place/     which places of the machine a box may have
 //	seccomp/   the filter of system calls of a box
 package box

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/place"
 )
 
 // plan is a box as bubblewrap is told of it. Descriptors are numbers in bubblewrap.
@@ -54,25 +55,25 @@ func (p *plan) options() []string {
 }
 
 // staged mounts what has been mounted where who runs bubblewrap can go.
-func staged(all mounts, at []string) (options []string) {
+func staged(all place.Mounts, at []string) (options []string) {
 	for i, m := range all {
 		how := "--ro-bind"
-		if m.write {
+		if m.Write {
 			how = "--bind"
 		}
-		options = append(options, how, at[i], m.to)
+		options = append(options, how, at[i], m.To)
 	}
 	return options
 }
 
 // handed mounts by descriptors: what is mounted is what was opened.
-func handed(all mounts, f *files) (options []string) {
+func handed(all place.Mounts, f *files) (options []string) {
 	for _, m := range all {
 		how := "--ro-bind-fd"
-		if m.write {
+		if m.Write {
 			how = "--bind-fd"
 		}
-		options = append(options, how, strconv.Itoa(f.lend(m.from)), m.to)
+		options = append(options, how, strconv.Itoa(f.lend(m.From)), m.To)
 	}
 	return options
 }
@@ -105,4 +106,11 @@ func (p *plan) shim() []string {
 		a = append(a, "--tty")
 	}
 	return append(append(a, "--"), s.Argv...)
+}
+
+// shared are parts of the machine's /etc that programs need to start at all, and that say
+// nothing of who uses the machine.
+var shared = []string{
+	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/protocols",
+	"/etc/services", "/etc/magic", "/etc/terminfo", "/etc/python3", "/etc/perl", "/etc/ssl/openssl.cnf", "/etc/crypto-policies",
 }

@@ -3,13 +3,10 @@
 // filter of package seccomp. The first process of a box is the shim of this binary.
 //
 //	kind.go     Kind, and what it needs of a machine
-//	place.go    which places of the machine a box may have
 //	start.go    start: descriptors, the box's identity, the shim's reports
 //	args.go     what bubblewrap is told
-//	etc.go      the box's own /etc
 //	lowports.go ports that hosts have, without a capability
 //	stage.go    root starts a box as somebody else
-//	running.go  Signal, Kill, Wait
 //	other.go    no box but on Linux
 //
 // What comes in which order: bubblewrap is started, makes the namespaces, says on a descriptor

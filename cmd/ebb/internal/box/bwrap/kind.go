@@ -5,14 +5,11 @@ package bwrap
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
-	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/place"
 )
 
 // Kind implements box.Kind.
@@ -37,8 +34,8 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 	if s.User == nil && os.Geteuid() == 0 {
 		return nil, fmt.Errorf("%w: what runs as root here would be root to the machine: a box needs a user of its own", box.ErrNone)
 	}
-	m, err := k.mounts(s)
-	defer m.close()
+	m, err := place.Of(s, k.Self)
+	defer m.Close()
 	if err != nil {
 		return nil, err
 	}
@@ -46,62 +43,4 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 	s.Limits.Files = cmp.Or(s.Limits.Files, maxFiles)
 	s.Limits.Temporary = cmp.Or(s.Limits.Temporary, maxTemporary)
 	return start(program, m, s)
-}
-
-// mount is a place of the machine in a box.
-type mount struct {
-	from  *os.File
-	to    string
-	write bool
-}
-
-type mounts []mount
-
-// mounts opens what a box has of the machine beside its programs, in the order in which it is
-// mounted. What was opened before an error is in the answer, to be closed.
-func (k Kind) mounts(s box.Spec) (all mounts, err error) {
-	self := k.Self
-	if self == "" {
-		if self, err = os.Executable(); err != nil {
-			return nil, err
-		}
-	}
-	p, err := newPlaces(s.Private)
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range s.Read {
-		f, err := p.open(path)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, mount{from: f, to: path})
-	}
-	work, err := p.open(s.Work)
-	if err != nil {
-		return all, err
-	}
-	all = append(all, mount{from: work, to: box.WorkDir, write: true})
-	if info, err := work.Stat(); err != nil || !info.IsDir() {
-		return all, fmt.Errorf("%w: %s is no directory", box.ErrPlace, s.Work)
-	}
-	fd, err := unix.Open(self, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return all, fmt.Errorf("%s: %w", self, err)
-	}
-	all = append(all, mount{from: os.NewFile(uintptr(fd), self), to: box.Self})
-	for _, name := range slices.Sorted(maps.Keys(s.Sockets)) {
-		fd, err := unix.FcntlInt(s.Sockets[name].Fd(), unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			return all, fmt.Errorf("%s: %w", name, err)
-		}
-		all = append(all, mount{from: os.NewFile(uintptr(fd), name), to: box.Dir + "/" + name})
-	}
-	return all, nil
-}
-
-func (m mounts) close() {
-	for _, one := range m {
-		_ = one.from.Close()
-	}
 }

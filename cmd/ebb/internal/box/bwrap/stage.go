@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/place"
 )
 
 // stageDir is hidden by the stage: what is there no box ever sees, and bubblewrap does not
@@ -21,7 +22,7 @@ const stageDir = "/sys"
 // root can go. It is mounted again where all can, in a mount namespace that nobody but this
 // thread and what it starts is in. The calling thread must be locked and must end with the
 // box. The answer is where the mounts are, in their order.
-func stage(all mounts) ([]string, error) {
+func stage(all place.Mounts) ([]string, error) {
 	trees := make([]int, 0, len(all)) // taken before: a mount namespace mounts nothing of another
 	defer func() {
 		for _, tree := range trees {
@@ -29,9 +30,9 @@ func stage(all mounts) ([]string, error) {
 		}
 	}()
 	for _, m := range all {
-		tree, err := unix.OpenTree(int(m.from.Fd()), "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+		tree, err := unix.OpenTree(int(m.From.Fd()), "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 		if err != nil {
-			return nil, fmt.Errorf("%w: open_tree %s: %w", box.ErrNone, m.from.Name(), err)
+			return nil, fmt.Errorf("%w: open_tree %s: %w", box.ErrNone, m.From.Name(), err)
 		}
 		trees = append(trees, tree)
 	}
@@ -48,7 +49,7 @@ func stage(all mounts) ([]string, error) {
 	var at []string
 	for i, m := range all {
 		to := filepath.Join(stageDir, strconv.Itoa(i))
-		info, err := m.from.Stat()
+		info, err := m.From.Stat()
 		switch {
 		case err == nil && info.IsDir():
 			err = os.Mkdir(to, 0o700)

@@ -14,26 +14,34 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/first"
+	"ebb/cmd/ebb/internal/box/place"
 	"ebb/cmd/ebb/internal/box/seccomp"
 )
 
-// first is the number in bubblewrap of the first of its additional descriptors.
-const first = 3
+// running implements box.Running.
+type running struct {
+	*first.Process
+	cmd *exec.Cmd
+}
+
+// additional is the number in bubblewrap of the first of its additional descriptors.
+const additional = 3
 
 // start starts bubblewrap on a thread that lives as long as the box: the kernel ends the box
 // when the thread that started it ends, and a stage is seen from there only.
-func start(program string, m mounts, s box.Spec) (*running, error) {
-	r := &running{read: make(chan struct{}), ended: make(chan error, 1)}
+func start(program string, m place.Mounts, s box.Spec) (*running, error) {
+	r := &running{}
 	made := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread is used for nothing else
 		err := r.start(program, m, s)
 		made <- err
 		if err == nil {
-			err := r.cmd.Wait()
-			r.gone()
-			r.ended <- err
+			r.Over(r.cmd.Wait())
 		}
 	}()
 	if err := <-made; err != nil {
@@ -43,7 +51,7 @@ func start(program string, m mounts, s box.Spec) (*running, error) {
 }
 
 // start makes the box up to where the shim starts the command.
-func (r *running) start(program string, m mounts, s box.Spec) error {
+func (r *running) start(program string, m place.Mounts, s box.Spec) error {
 	p := &plan{spec: s, data: map[string]int{}}
 	f := &files{}
 	defer f.close()
@@ -61,7 +69,7 @@ func (r *running) start(program string, m mounts, s box.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.status, r.said = status, json.NewDecoder(io.LimitReader(status, 64<<10))
+	r.Process = first.New(status)
 	// The environment is not for everybody who lists processes: options come by a descriptor.
 	r.cmd = exec.Command(program, append([]string{"--args", strconv.Itoa(f.input(p.options())), "--"}, p.shim()...)...)
 	r.cmd.Env, r.cmd.Dir, r.cmd.ExtraFiles = []string{}, "/", f.theirs
@@ -86,8 +94,17 @@ func (r *running) start(program string, m mounts, s box.Spec) error {
 		r.abandon()
 		return err
 	}
-	go r.follow()
+	go r.Follow()
 	return nil
+}
+
+// abandon ends a box of which nothing has been said to run, and waits for the end.
+func (r *running) abandon() {
+	if !r.Held() {
+		_ = r.cmd.Process.Kill()
+	}
+	r.Abandon()
+	_ = r.cmd.Wait()
 }
 
 // meet learns which namespaces the box has, waits for its shim, and tells who wants to know.
@@ -101,13 +118,10 @@ func (r *running) meet(info io.Reader, s box.Spec) error {
 	if err := json.NewDecoder(info).Decode(&id); err != nil || id.NetNS == 0 || id.PIDNS == 0 || id.PID <= 1 {
 		return fmt.Errorf("%w: bubblewrap ended before there was a box, as it says above", box.ErrNone)
 	}
-	init, err := os.FindProcess(id.PID) // by a pidfd: the box's first process for good, because
-	if err != nil {
+	if err := r.Hold(id.PID); err != nil {
 		return err
 	}
-	r.init = init
-	var first box.Status // it has yet to say this
-	if err := r.said.Decode(&first); err != nil || !first.Waiting {
+	if err := r.Waits(); err != nil {
 		return fmt.Errorf("%w: bubblewrap ended before the box was furnished, as it says above", box.ErrNone)
 	}
 	if err := lowPorts(id.PID, s.Direct); err != nil {
@@ -130,7 +144,7 @@ type files struct {
 // give keeps a descriptor for bubblewrap and says which number it has there.
 func (f *files) give(file *os.File) int {
 	f.theirs = append(f.theirs, file)
-	return first + len(f.theirs) - 1
+	return additional + len(f.theirs) - 1
 }
 
 // lend is give for what is not to be closed here.
@@ -179,7 +193,7 @@ func (f *files) lay(p *plan) (info, status, release *os.File, err error) {
 		return nil, nil, nil, fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
 	p.filter = f.input(filter)
-	for path, text := range etc(p.spec) {
+	for path, text := range box.Etc(p.spec) {
 		p.data[path] = f.input(text)
 	}
 	return info, status, release, f.err
@@ -200,4 +214,17 @@ func (f *files) close() {
 	for _, file := range f.ours {
 		_ = file.Close()
 	}
+}
+
+// memory is a file without a name, read from its start.
+func memory(text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("ebb-box", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "ebb-box")
+	if _, err = f.Write(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	return f, err
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package bwrap
+package place
 
 import (
 	"fmt"
@@ -30,19 +30,19 @@ var keys = []string{
 	".aws", ".azure", ".config/gcloud", ".config/gh", ".docker", ".git-credentials", ".gnupg", ".kube", ".netrc", ".npmrc", ".password-store", ".pgpass", ".pypirc", ".ssh",
 }
 
-// places says what of the machine a box may have.
-type places struct {
+// Places says what of the machine a box may have.
+type Places struct {
 	whole   []string // may not be given, nor what holds them
 	nothing []string // nor what is in them
 }
 
-// newPlaces knows the homes of all users: what is private to one is so to every box.
-func newPlaces(private []string) (*places, error) {
+// New knows the homes of all users: what is private to one is so to every box.
+func New(private []string) (*Places, error) {
 	homes, err := homes()
 	if err != nil {
 		return nil, err
 	}
-	p := &places{whole: system, nothing: slices.Concat(closed, private)}
+	p := &Places{whole: system, nothing: slices.Concat(closed, private)}
 	for _, home := range homes {
 		p.whole = append(p.whole, home)
 		for _, name := range keys {
@@ -85,8 +85,8 @@ func homes() ([]string, error) {
 	return slices.DeleteFunc(all, func(home string) bool { return !filepath.IsAbs(home) || filepath.Clean(home) == "/" }), nil
 }
 
-// open opens a place, so that what is checked is what is mounted, and says which it really is.
-func (p *places) open(path string) (*os.File, error) {
+// Open opens a place, so that what is checked is what is mounted, and says which it really is.
+func (p *Places) Open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", box.ErrPlace, path, err)
@@ -106,7 +106,7 @@ func (p *places) open(path string) (*os.File, error) {
 	return f, nil
 }
 
-func (p *places) check(path string) error {
+func (p *Places) check(path string) error {
 	for _, place := range p.whole {
 		if within(place, path) {
 			return fmt.Errorf("%w: %s is or holds %s", box.ErrPlace, path, place)

@@ -1,0 +1,73 @@
+//go:build linux
+
+package place
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/cmd/ebb/internal/box"
+)
+
+// Mount is a place of the machine in a box.
+type Mount struct {
+	From  *os.File
+	To    string
+	Write bool
+}
+
+// Mounts are in the order in which they are mounted.
+type Mounts []Mount
+
+// Of opens what a box has of the machine beside its programs. self is the binary that
+// is its first process; "" = this one. What was opened before an error is in the answer, to be closed.
+func Of(s box.Spec, self string) (all Mounts, err error) {
+	if self == "" {
+		if self, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	p, err := New(s.Private)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range s.Read {
+		f, err := p.Open(path)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, Mount{From: f, To: path})
+	}
+	work, err := p.Open(s.Work)
+	if err != nil {
+		return all, err
+	}
+	all = append(all, Mount{From: work, To: box.WorkDir, Write: true})
+	if info, err := work.Stat(); err != nil || !info.IsDir() {
+		return all, fmt.Errorf("%w: %s is no directory", box.ErrPlace, s.Work)
+	}
+	fd, err := unix.Open(self, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return all, fmt.Errorf("%s: %w", self, err)
+	}
+	all = append(all, Mount{From: os.NewFile(uintptr(fd), self), To: box.Self})
+	for _, name := range slices.Sorted(maps.Keys(s.Sockets)) {
+		fd, err := unix.FcntlInt(s.Sockets[name].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, Mount{From: os.NewFile(uintptr(fd), name), To: box.Dir + "/" + name})
+	}
+	return all, nil
+}
+
+// Close closes all of them.
+func (m Mounts) Close() {
+	for _, one := range m {
+		_ = one.From.Close()
+	}
+}

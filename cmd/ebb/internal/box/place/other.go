@@ -1,0 +1,17 @@
+//go:build !linux
+
+package place
+
+import (
+	"fmt"
+
+	"ebb/cmd/ebb/internal/box"
+)
+
+// Mounts are none but on Linux.
+type Mounts []struct{}
+
+// Of fails: there are boxes on Linux only.
+func Of(box.Spec, string) (Mounts, error) {
+	return nil, fmt.Errorf("%w: a box needs Linux", box.ErrNone)
+}

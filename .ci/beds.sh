@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Real counterparts for the tests, as private instances on loopback that nobody else uses.
 #
-#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH, Ceph RGW, a mail server and containerd with their state in DIR;
+#   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH, Ceph RGW, a mail server, containerd and Docker with their state in DIR;
 #                           DIR/env then holds the EBB_TEST_ variables: . DIR/env && go test ./...
 #   .ci/beds.sh build       build what is built and not installed (Vault: 4 minutes, once), so that start need not; prints where it is
 #   .ci/beds.sh stop DIR    stop them and remove DIR
 #
-# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd, radosgw with ceph-mon, ceph-osd and ceph-common, aiosmtpd with openssl, and Go. containerd (with ctr and runc) is for
-# root alone, on a machine that makes containers; elsewhere it is left out, with a word why. As root, PostgreSQL runs as the user postgres.
+# Needs redis-server, redis-cli, PostgreSQL's server programs, sshd, radosgw with ceph-mon, ceph-osd and ceph-common, aiosmtpd with openssl, and Go. containerd (with ctr and runc) and
+# Docker (with busybox, linked statically) are for root alone, on a machine that makes containers; elsewhere they are left out, with a word why. As root, PostgreSQL runs as the user postgres.
 set -euo pipefail
 
 die() { echo "beds: $*" >&2; exit 1; }
@@ -310,9 +310,40 @@ stop_containerd() {
   kill "$(cat "$c/pid")" 2>/dev/null || true
 }
 
+# A daemon of Docker that changes nothing of the machine's network, and an image without a registry.
+docker_bed() {
+  local c=$D/docker busybox applet
+  export DOCKER_HOST=unix://$c/sock
+  if [ "$(id -u)" != 0 ] || ! PATH=$PATH:/usr/sbin:/sbin command -v dockerd >/dev/null || ! command -v docker >/dev/null; then echo 'beds: no Docker: it needs root, dockerd and docker' >&2; return; fi
+  busybox=$(command -v busybox) && ! ldd "$busybox" >/dev/null 2>&1 || { echo 'beds: no Docker: its image needs busybox-static' >&2; return; }
+  mkdir -p "$c"/image/{bin,etc,tmp}
+  PATH=$PATH:/usr/sbin:/sbin dockerd --data-root "$c/root" --exec-root "$c/exec" --pidfile "$c/pid" -H "$DOCKER_HOST" \
+    --iptables=false --bridge=none --ip-forward=false --ip-masq=false >"$c/log" 2>&1 </dev/null &
+  if ! (until_ok 30 Docker timeout 5 docker version); then
+    echo "beds: no Docker: its daemon does not start here: $(tail -n 1 "$c/log")" >&2
+    return
+  fi
+  cp "$busybox" "$c/image/bin/busybox"
+  for applet in $("$busybox" --list); do [ "$applet" = busybox ] || ln -s busybox "$c/image/bin/$applet"; done
+  if tar -C "$c/image" -c . | docker import --change 'ENV IMAGE_SAYS=canary' - ebb-bed >"$c/probe.log" 2>&1 &&
+    timeout 60 docker run --rm --network none --memory 64m --cpus 1 --pids-limit 64 ebb-bed true >>"$c/probe.log" 2>&1; then
+    echo "export EBB_TEST_DOCKER=$DOCKER_HOST" >>"$D/env"
+  else
+    echo "beds: no Docker: it makes no containers here: $(tail -n 1 "$c/probe.log")" >&2
+  fi
+}
+stop_docker() {
+  local c=$D/docker id
+  [ -f "$c/pid" ] || return 0
+  for id in $(timeout 5 docker -H "unix://$c/sock" ps -aq 2>/dev/null); do timeout 20 docker -H "unix://$c/sock" rm -f "$id" >/dev/null 2>&1 || true; done
+  kill "$(cat "$c/pid")" 2>/dev/null || true
+  for _ in $(seq 100); do [ -f "$c/pid" ] || break; sleep 0.1; done # it unmounts what it has
+}
+
 stop() {
   local pidfile
   stop_containerd
+  stop_docker
   # The monitor last: the others ask it on their way out. The OSD has nothing to keep.
   for pidfile in "$D"/rgw/rgw.pid "$D"/rgw/osd.pid; do
     if [ -f "$pidfile" ]; then kill -9 "$(cat "$pidfile")" 2>/dev/null || true; fi
@@ -339,5 +370,6 @@ start)
   rgw
   mail
   containerd_bed
+  docker_bed
   ;;
 esac

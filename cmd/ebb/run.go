@@ -15,6 +15,7 @@ import (
 type runFlags struct {
 	task       taskFlags
 	kind       string // of box
+	image      string // of a box of Docker's
 	tool, work string
 	user       string
 	read, env  []string
@@ -43,7 +44,8 @@ for what --scope says, and --scope is required (but with --join).
 Where no ebb is named and none of this user is running on this machine, the run has its
 own, with the configuration and the data directory of 'ebb serve', until it is over.
 
-The box is made by bubblewrap. In it are the machine's programs to read, the work
+The box is made by bubblewrap, or with --box docker by the daemon of Docker from --image,
+which then has the programs. In it are the machine's programs to read, the work
 directory as /work, an empty home, and no network: 'ebb token --scope ...' asks for a
 credential there, over a socket of this process, which keeps the sandbox's key, and
 --credential puts a placeholder for one into a variable. The only way out is ebb's egress
@@ -58,7 +60,8 @@ ends the task.`,
 	flags.task.add(cmd, runHeartbeat)
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringVar(&flags.kind, "box", "auto", "what keeps CMD apart: auto or bwrap (bubblewrap), or none")
+	f.StringVar(&flags.kind, "box", "auto", "what keeps CMD apart: auto, bwrap (bubblewrap) or docker, or none; auto is docker where there is no bubblewrap and --image is given")
+	f.StringVar(&flags.image, "image", "", "`image` of a box of Docker's, best by its digest; none is fetched")
 	f.StringVar(&flags.tool, "tool", "", "tool that CMD is: all that the box asks for is asked for it")
 	f.StringVar(&flags.work, "work", ".", "`directory` that the box may write to, as /work")
 	f.StringArrayVar(&flags.read, "read", nil, "`path` that the box may read, at the same path, repeatable")
@@ -143,13 +146,15 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	return c.watch(in, over, flags.grace)
 }
 
-// boxFailure says what to do when there is no box, or no command in it.
-func boxFailure(err error) error {
+// failure says what to do when there is no box, or no command in it.
+func (b *boxed) failure(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, box.ErrCommand):
 		return usage(err.Error(), "name a program that can be run there; --read shows the box more of this machine")
+	case errors.Is(err, box.ErrNone) && b.image != "":
+		return fail(err.Error(), "see that this user may use a Docker daemon of this machine, not rootless, which has the image, or choose another --box")
 	case errors.Is(err, box.ErrPlace):
 		return usage(err.Error(), "choose another --work or --read: a directory of a project, with nothing else in it")
 	case errors.Is(err, box.ErrNone):

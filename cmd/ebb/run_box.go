@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/box/bwrap"
 	"ebb/cmd/ebb/internal/box/cgroup"
+	"ebb/cmd/ebb/internal/box/docker"
 	"ebb/cmd/ebb/internal/box/none"
 	"ebb/cmd/ebb/internal/keyfile"
 	"ebb/cmd/ebb/internal/stdio"
@@ -26,8 +28,9 @@ import (
 // boxed is a command on its way into a box.
 type boxed struct {
 	kind   box.Kind
-	plain  bool // in no box
-	joined bool // in a task that another run has opened
+	plain  bool   // in no box
+	image  string // of a box of Docker's; "" = another kind
+	joined bool   // in a task that another run has opened
 	spec   box.Spec
 	tool   string
 	// Placeholders in variables, and hosts that git asks for.
@@ -52,14 +55,8 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	if in.spec.Work, err = filepath.Abs(flags.work); err != nil {
 		return nil, usage(err.Error(), "name an existing directory with --work")
 	}
-	switch flags.kind {
-	case "none":
-		in.kind, in.plain = none.Kind{}, true
-		return in, c.noneOf(flags)
-	case "auto", "bwrap":
-		in.kind = bwrap.Kind{}
-	default:
-		return nil, usage("--box "+strconv.Quote(flags.kind)+" is no kind of box", "choose auto, bwrap or none")
+	if err := c.kindOf(flags, in); err != nil || in.plain {
+		return in, err
 	}
 	if in.limits, in.bounded, err = flags.limits(); err != nil {
 		return nil, err
@@ -93,6 +90,36 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	}
 	in.spec.User, err = ownerOf(flags.user, in.spec.Work)
 	return in, err
+}
+
+// kindOf chooses what makes the box.
+func (c *cli) kindOf(flags *runFlags, in *boxed) error {
+	kind := flags.kind
+	if kind == "auto" {
+		kind = "bwrap"
+		if _, err := exec.LookPath(kind); err != nil && flags.image != "" {
+			kind = "docker"
+		} else if flags.image != "" {
+			c.sayf("ebb: the box is made by bubblewrap, of this machine's programs; --box docker makes it of --image\n")
+		}
+	} else if flags.image != "" && kind != "docker" {
+		return usage("--image is for a box of Docker's", "leave it out, or choose --box docker")
+	}
+	switch kind {
+	case "none":
+		in.kind, in.plain = none.Kind{}, true
+		return c.noneOf(flags)
+	case "bwrap":
+		in.kind = bwrap.Kind{}
+		return nil
+	case "docker":
+		if err := docker.CheckImage(flags.image); err != nil {
+			return usage("--image: "+err.Error(), "name one that the daemon has, best by its digest: --image NAME@sha256:...")
+		}
+		in.kind, in.image = docker.Kind{Image: flags.image}, flags.image
+		return nil
+	}
+	return usage("--box "+strconv.Quote(flags.kind)+" is no kind of box", "choose auto, bwrap, docker or none")
 }
 
 // noneOf refuses flags that only a box could keep.

@@ -51,7 +51,7 @@ func (c *cli) ownDir(in *boxed) (remove func(), err error) {
 	for _, data := range c.runPlaces() {
 		dir, held, one := makeRunDir(data)
 		if one == nil {
-			in.dir = dir
+			in.dir, in.spec.Keep = dir, dir
 			return func() {
 				_ = os.RemoveAll(dir)
 				_ = held.Close()

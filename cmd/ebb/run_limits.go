@@ -66,6 +66,10 @@ func (c *cli) confine(in *boxed) error {
 	if in.plain {
 		return nil
 	}
+	if in.image != "" { // its daemon makes one, or there is no box
+		in.spec.Limits.Memory, in.spec.Limits.CPU = in.limits.Memory, in.limits.CPU
+		return nil
+	}
 	g, unbound, err := cgroup.Make(in.limits)
 	switch {
 	case err != nil && in.bounded:

@@ -24,7 +24,7 @@ func (c *cli) watch(in *boxed, over <-chan struct{}, grace time.Duration) error 
 	defer closeStreams()
 	running, err := in.kind.Start(in.spec)
 	if err != nil {
-		return boxFailure(err)
+		return in.failure(err)
 	}
 	if in.streams != nil {
 		if err := in.streams.Join(); err != nil {
@@ -54,7 +54,7 @@ func (c *cli) watch(in *boxed, over <-chan struct{}, grace time.Duration) error 
 			running.Kill()
 		case e := <-ended:
 			c.status = exit(e.code)
-			return boxFailure(e.err)
+			return in.failure(e.err)
 		}
 	}
 }

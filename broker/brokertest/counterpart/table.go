@@ -27,6 +27,7 @@ var variables = map[string]variable{
 	"EBB_TEST_NODE_OP":        {"node-op", "a directory where broker/provider/oauth/testdata/op/package.json is installed"},
 	"EBB_TEST_AGENTS":         {"agents", "a directory where cmd/ebb/testdata/agents/package.json is installed"},
 	"EBB_TEST_BWRAP":          {"bwrap", "the path of bubblewrap's bwrap"},
+	"EBB_TEST_DOCKER":         {"docker", "unix:///PATH of a Docker daemon's socket that has the image ebb-bed, as .ci/beds.sh does"},
 	"EBB_TEST_RUNC":           {"runc", "the path of runc; its tests need root"},
 	"EBB_TEST_CONTAINERD":     {"containerd", "the path of a containerd's socket, as .ci/beds.sh does; its tests need root"},
 	"EBB_TEST_GITHUB_CLIENTS": {"github-clients", "the program that broker/provider/github/testdata/judge/clients builds"},

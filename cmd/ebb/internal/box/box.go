@@ -41,6 +41,8 @@ type Spec struct {
 	// User is who the box is to the machine; nil = who this process is.
 	User   *Owner
 	Limits Limits
+	// Keep is a directory of this user's alone, for what the kind keeps while the box is there.
+	Keep string
 	// Cgroup is the directory of a cgroup (version 2) in which all of the box begins, and stays;
 	// nil = this process's own.
 	Cgroup *os.File
@@ -57,6 +59,8 @@ type Limits struct {
 	Processes uint64 // processes and threads
 	Files     uint64 // open ones, of each process
 	Temporary uint64 // bytes in memory that home and temporary directories may have, each
+	Memory    uint64 // bytes, of a kind that has others bound it; 0 = no bound
+	CPU       uint64 // thousandths of a processor, in the same way; 0 = all
 }
 
 // Identity is what the kernel calls a box. The zero value is no box.

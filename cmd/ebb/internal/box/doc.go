@@ -12,11 +12,14 @@
 //
 // A box has a home and temporary directories of its own, the machine's programs to read,
 // one work directory to write to, and no network: sockets that the runner puts into it are
-// the only ways out. Its kinds are bwrap, and none, which is no box at all.
+// the only ways out. Its kinds are bwrap and docker, and none, which is no box at all.
 //
+//	boxtest/   what tests of kinds have in common
 //	bwrap/     bubblewrap, with the shim of this binary as the first process
 //	cgroup/    bounds of memory and processor time, and one word that ends a box
+//	docker/    a container of a Docker daemon, with the same shim
 //	first/     the first process of a box, as its runner holds it
+//	handover/  what such a shim is told, and its descriptors
 //	none/      a plain child process
 //	place/     which places of the machine a box may have
 //	seccomp/   the filter of system calls of a box

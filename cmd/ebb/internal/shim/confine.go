@@ -3,11 +3,15 @@
 package shim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"ebb/cmd/ebb/internal/box/seccomp"
 )
 
 // overkill is what a box adds to its standing with the kernel's out-of-memory killer: it goes
@@ -16,14 +20,14 @@ const overkill = "500"
 
 // confine sets limits that all of the box inherits. What this kernel does not let a process
 // set for itself, it does without: none of it is what keeps the box apart.
-func confine(processes, files uint64) error {
+func (c Config) confine() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(overkill), 0); err != nil && !errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("oom_score_adj: %w", err)
 	}
 	for _, l := range []struct {
 		what int
 		to   uint64
-	}{{unix.RLIMIT_NPROC, processes}, {unix.RLIMIT_NOFILE, files}, {unix.RLIMIT_CORE, 0}} {
+	}{{unix.RLIMIT_NPROC, cmp.Or(c.Processes, math.MaxUint64)}, {unix.RLIMIT_NOFILE, c.Files}, {unix.RLIMIT_CORE, 0}} {
 		var now unix.Rlimit
 		if err := unix.Getrlimit(l.what, &now); err != nil {
 			return fmt.Errorf("getrlimit %d: %w", l.what, err)
@@ -33,9 +37,13 @@ func confine(processes, files uint64) error {
 			return fmt.Errorf("setrlimit %d: %w", l.what, err)
 		}
 	}
-	// No other process of the box reads this one's memory or steps through it.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("prctl: %w", err)
+	if !c.Readable { // by other processes of the box, which could step through this one
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fmt.Errorf("prctl: %w", err)
+		}
+	}
+	if c.Filter {
+		return seccomp.Install()
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 //
 //	shim.go      Run: from the start of the command to its end
 //	parse.go     Parse: its command line, which the kind of box writes
+//	order.go     the same over a socket, where a box inherits nothing
 //	ports.go     a port of loopback to a socket, byte for byte
 //	confine.go   limits, and nobody looks into the shim
 //	other.go     no shim but on Linux

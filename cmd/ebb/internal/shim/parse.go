@@ -19,6 +19,7 @@ func Parse(args []string) (Config, error) {
 	c := Config{Ports: map[int]string{}, Direct: map[string]string{}}
 	f := flag.NewFlagSet("shim", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
+	control := f.String("control", "", "socket whence everything else comes")
 	status := f.Int("status-fd", 0, "descriptor to report on")
 	release := f.Int("release-fd", 0, "descriptor to wait on")
 	f.Uint64Var(&c.Processes, "processes", 0, "how many processes and threads")
@@ -43,6 +44,9 @@ func Parse(args []string) (Config, error) {
 	})
 	if err := f.Parse(args); err != nil {
 		return c, fmt.Errorf("shim: %w", err)
+	}
+	if *control != "" {
+		return ordered(*control)
 	}
 	c.Argv = f.Args()
 	if len(c.Argv) == 0 || c.Processes == 0 || c.Files == 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -28,8 +29,12 @@ type Config struct {
 	// Ports of loopback and the sockets that they lead to.
 	Ports map[int]string
 	// Direct are addresses of loopback and the hosts that they stand for.
-	Direct           map[string]string
-	Processes, Files uint64 // limits; none is 0
+	Direct map[string]string
+	// Limits. No Processes: somebody else bounds them.
+	Processes, Files uint64
+	Readable         bool          // processes of the same user may look into this one
+	Filter           bool          // the filter of system calls is not there yet
+	Runner           io.ReadCloser // ends with the runner, and this process then; nil = the kernel sees to that
 }
 
 // passed are the signals that the command gets.
@@ -45,6 +50,12 @@ func Run(c Config) (int, error) {
 		return 1, fmt.Errorf("close_range: %w", err)
 	}
 	say := json.NewEncoder(c.Status)
+	if c.Runner != nil {
+		go func() {
+			_, _ = io.Copy(io.Discard, c.Runner)
+			os.Exit(1) // and all of the box with it
+		}()
+	}
 	code, err := c.run(say)
 	if err != nil && say.Encode(box.Status{Error: err.Error()}) == nil {
 		return code, nil // the runner says it: standard error is the command's
@@ -60,7 +71,7 @@ func (c Config) run(say *json.Encoder) (int, error) {
 	if err := c.wait(say); err != nil {
 		return 1, err
 	}
-	if err := confine(c.Processes, c.Files); err != nil {
+	if err := c.confine(); err != nil {
 		return 1, err
 	}
 	for port, socket := range c.Ports {

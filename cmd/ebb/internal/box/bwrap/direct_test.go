@@ -56,11 +56,11 @@ func TestDirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	b.spec.Sockets = map[string]*os.File{"out": dir}
-	if b.spec.Direct, err = box.Directs([]string{"b.test:8443", "a.test:443", "a.test:80", "refused.test:443"}); err != nil {
+	b.Spec.Sockets = map[string]*os.File{"out": dir}
+	if b.Spec.Direct, err = box.Directs([]string{"b.test:8443", "a.test:443", "a.test:80", "refused.test:443"}); err != nil {
 		t.Fatal(err)
 	}
-	out := b.sh(`for at in "a.test 443" "a.test 80" "b.test 8443" "refused.test 443" "a.test 22"; do
+	out := b.Sh(`for at in "a.test 443" "a.test 80" "b.test 8443" "refused.test 443" "a.test 22"; do
 		set -- $at; python3 - $1 $2 <<-END
 		import socket, sys
 		try:

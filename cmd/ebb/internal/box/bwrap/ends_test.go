@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/boxtest"
 )
 
 // TestEnds: the code of the command is the box's, whatever it is.
@@ -23,12 +24,12 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -TERM $$": 143, "kill -KILL $$": 137, "exec 1>&-; exit 3": 3} {
-		if code, out, errs := b.start("sh", "-c", script).wait(); code != want {
+		if code, out, errs := b.Start("sh", "-c", script).End(); code != want {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", script, code, want, out, errs)
 		}
 	}
 	for _, program := range []string{"no-such-program", box.WorkDir} {
-		r := b.start(program)
+		r := b.Start(program)
 		if _, err := r.Wait(); !errors.Is(err, box.ErrCommand) {
 			t.Errorf("%s: %v", program, err)
 		}
@@ -40,20 +41,20 @@ func TestEnds(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	r := b.start("sh", "-c", `trap 'echo usr1' USR1; trap 'echo term; exit 42' TERM; kill -KILL 1; kill -TERM 1; echo up >up; while :; do sleep 0.05; done`)
+	r := b.Start("sh", "-c", `trap 'echo usr1' USR1; trap 'echo term; exit 42' TERM; kill -KILL 1; kill -TERM 1; echo up >up; while :; do sleep 0.05; done`)
 	_ = r.Signal(unix.SIGUSR1) // kept until there is a command, which dies of it when it has no handler yet
-	until(t, "up, or over", func() bool {
-		_, err := os.Stat(filepath.Join(b.spec.Work, "up"))
+	boxtest.Until(t, "up, or over", func() bool {
+		_, err := os.Stat(filepath.Join(b.Spec.Work, "up"))
 		return err == nil || r.Signal(unix.SIGCONT) != nil
 	})
 	_ = r.Signal(unix.SIGTERM)
-	code, out, _ := r.wait()
+	code, out, _ := r.End()
 	if code != 42 && code != 128+int(unix.SIGUSR1) || code == 42 && !strings.Contains(out, "term") {
 		t.Errorf("exit code %d, %q", code, out)
 	}
-	r = b.start("sleep", "600")
+	r = b.Start("sleep", "600")
 	r.Kill()
-	if code, _, _ := r.wait(); code != 137 {
+	if code, _, _ := r.End(); code != 137 {
 		t.Errorf("killed: exit code %d", code)
 	}
 }
@@ -62,13 +63,13 @@ func TestSignals(t *testing.T) {
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	out := b.sh(`i=0; while [ $i -lt 20 ]; do (sh -c 'sleep 0 & exit' &); i=$((i+1)); done; sleep 0.5; grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l`)
+	out := b.Sh(`i=0; while [ $i -lt 20 ]; do (sh -c 'sleep 0 & exit' &); i=$((i+1)); done; sleep 0.5; grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l`)
 	if strings.TrimSpace(out) != "0" {
 		t.Errorf("%s are not buried", strings.TrimSpace(out))
 	}
 	word := fmt.Sprintf("603.%d", os.Getpid())
-	b.sh(`setsid sleep ` + word + ` & (setsid nohup setsid sleep ` + word + ` >/dev/null 2>&1 &); sleep 0.2`)
-	if left := processes(t, word); len(left) > 0 {
+	b.Sh(`setsid sleep ` + word + ` & (setsid nohup setsid sleep ` + word + ` >/dev/null 2>&1 &); sleep 0.2`)
+	if left := boxtest.Processes(t, word); len(left) > 0 {
 		t.Errorf("left behind: %s", left)
 	}
 }
@@ -78,9 +79,9 @@ func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	word := strconv.Itoa(os.Getpid())
-	args := []string{"runner", word, b.spec.Work}
-	if b.spec.User != nil {
-		args = append(args, strconv.Itoa(int(b.spec.User.UID)))
+	args := []string{"runner", word, b.Spec.Work}
+	if b.Spec.User != nil {
+		args = append(args, strconv.Itoa(int(b.Spec.User.UID)))
 	}
 	cmd := exec.Command(b.kind.Self, args...)
 	out, err := cmd.StdoutPipe()
@@ -98,12 +99,12 @@ func TestKilledRunner(t *testing.T) {
 		}
 	}
 	for _, n := range []string{"600.", "601.", "602."} {
-		until(t, "sleep "+n, func() bool { return len(processes(t, n+word)) > 0 })
+		boxtest.Until(t, "sleep "+n, func() bool { return len(boxtest.Processes(t, n+word)) > 0 })
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "everything is gone", func() bool {
-		return len(processes(t, "600."+word))+len(processes(t, "601."+word))+len(processes(t, "602."+word)) == 0
+	boxtest.Until(t, "everything is gone", func() bool {
+		return len(boxtest.Processes(t, "600."+word))+len(boxtest.Processes(t, "601."+word))+len(boxtest.Processes(t, "602."+word)) == 0
 	})
 }

@@ -35,10 +35,10 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 		return nil, fmt.Errorf("%w: what runs as root here would be root to the machine: a box needs a user of its own", box.ErrNone)
 	}
 	m, err := place.Of(s, k.Self)
-	defer m.Close()
 	if err != nil {
 		return nil, err
 	}
+	defer m.Close()
 	s.Limits.Processes = cmp.Or(s.Limits.Processes, maxProcesses)
 	s.Limits.Files = cmp.Or(s.Limits.Files, maxFiles)
 	s.Limits.Temporary = cmp.Or(s.Limits.Temporary, maxTemporary)

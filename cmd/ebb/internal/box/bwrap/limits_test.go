@@ -16,8 +16,8 @@ import (
 func TestBomb(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.spec.Limits.Processes = 64
-	how := b.try("spawn")["spawn"]
+	b.Spec.Limits.Processes = 64
+	how := b.Try("spawn")["spawn"]
 	m := regexp.MustCompile(`^after (\d+): .*resource temporarily unavailable`).FindStringSubmatch(how)
 	if m == nil {
 		t.Fatalf("spawn: %s", how)
@@ -34,9 +34,9 @@ func TestBomb(t *testing.T) {
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.spec.Limits.Temporary = 1 << 20
+	b.Spec.Limits.Temporary = 1 << 20
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", box.Home} {
-		if out := b.sh("head -c 4000000 /dev/zero >" + dir + "/x 2>/dev/null; stat -c %s " + dir + "/x"); strings.TrimSpace(out) != "1048576" {
+		if out := b.Sh("head -c 4000000 /dev/zero >" + dir + "/x 2>/dev/null; stat -c %s " + dir + "/x"); strings.TrimSpace(out) != "1048576" {
 			t.Errorf("%s holds %s", dir, out)
 		}
 	}

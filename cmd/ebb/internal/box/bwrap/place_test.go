@@ -48,8 +48,8 @@ func TestWork(t *testing.T) {
 		}
 	}
 	// One of them is named by a link, as a configuration may.
-	b.spec.Private = []string{data, filepath.Join(links, "private")}
-	b.spec.Argv = []string{"true"}
+	b.Spec.Private = []string{data, filepath.Join(links, "private")}
+	b.Spec.Argv = []string{"true"}
 	refused := []string{
 		"/", "/home", "/tmp", "/etc", "/usr", "/var", "/run", "/proc", "/sys/kernel", "/dev/shm", home, filepath.Join(links, "home"), filepath.Dir(home),
 		data, filepath.Dir(data), filepath.Join(data, "keys"), filepath.Join(links, "data"), outside, filepath.Join(outside, "sub"), filepath.Join(outside, "sub", "private"),
@@ -58,8 +58,8 @@ func TestWork(t *testing.T) {
 		refused = append(refused, other, filepath.Dir(other))
 	}
 	for _, dir := range refused {
-		b.spec.Work = dir
-		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrPlace) {
+		b.Spec.Work = dir
+		if _, err := b.kind.Start(b.Spec); !errors.Is(err, box.ErrPlace) {
 			t.Errorf("--work %s: %v", dir, err)
 		}
 	}
@@ -86,13 +86,13 @@ func TestRead(t *testing.T) {
 	if err := os.Symlink("/proc", link); err != nil {
 		t.Fatal(err)
 	}
-	b.spec.Private = []string{data}
-	b.spec.Argv = []string{"true"}
+	b.Spec.Private = []string{data}
+	b.Spec.Argv = []string{"true"}
 	for _, path := range []string{
 		"/", "/proc", "/proc/1/environ", "/sys", "/dev/mem", "/run", "/etc", "/etc/shadow", home, data, filepath.Join(data, "operator.key"), filepath.Dir(data), link, "/no/such/place",
 	} {
-		b.spec.Read = []string{path}
-		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrPlace) {
+		b.Spec.Read = []string{path}
+		if _, err := b.kind.Start(b.Spec); !errors.Is(err, box.ErrPlace) {
 			t.Errorf("--read %s: %v", path, err)
 		}
 	}
@@ -102,8 +102,8 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.spec.Read = []string{more, filepath.Join(more, "text")}
-	if out := b.sh("cat " + filepath.Join(more, "text") + "; echo x 2>/dev/null >" + filepath.Join(more, "new") + " || echo no"); out != "hellono\n" {
+	b.Spec.Read = []string{more, filepath.Join(more, "text")}
+	if out := b.Sh("cat " + filepath.Join(more, "text") + "; echo x 2>/dev/null >" + filepath.Join(more, "new") + " || echo no"); out != "hellono\n" {
 		t.Errorf("%q", out)
 	}
 }
@@ -118,10 +118,10 @@ func TestKeysOfPeople(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.spec.Argv = []string{"true"}
+	b.Spec.Argv = []string{"true"}
 	for name, refused := range map[string]bool{"": true, ".ssh": true, ".aws": true, ".config": true, ".config/gcloud/legacy": true, "src": false, "src/shop": false} {
-		b.spec.Work = filepath.Join(home, name)
-		r, err := b.kind.Start(b.spec)
+		b.Spec.Work = filepath.Join(home, name)
+		r, err := b.kind.Start(b.Spec)
 		if refused != errors.Is(err, box.ErrPlace) {
 			t.Errorf("--work ~/%s: %v", name, err)
 		}

@@ -15,27 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/boxtest"
 )
-
-// lines are what try said, by the attempt.
-func lines(out string) map[string]string {
-	said := map[string]string{}
-	for line := range strings.Lines(out) {
-		what, how, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		said[what] = how
-	}
-	return said
-}
-
-// try runs attempts in the box.
-func (b *bed) try(words ...string) map[string]string {
-	b.t.Helper()
-	code, out, errs := b.start(append([]string{box.Self, "try"}, words...)...).wait()
-	if code != 0 {
-		b.t.Fatalf("exit code %d\n%s%s", code, out, errs)
-	}
-	return lines(out)
-}
 
 // TestNoWayOut: what listens on the machine answers the machine and not the box; what the
 // runner puts into the box answers the box.
@@ -80,7 +61,7 @@ func TestNoWayOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	b.spec.Sockets, b.spec.Ports = map[string]*os.File{"given": dir}, map[int]string{3128: box.Dir + "/given/out"}
+	b.Spec.Sockets, b.Spec.Ports = map[string]*os.File{"given": dir}, map[int]string{3128: box.Dir + "/given/out"}
 
 	refused := []string{"tcp=" + loopback, "unix=" + outside, "unix=" + abstract, "tcp=169.254.169.254:80", "tcp=[fd00:ec2::254]:80", "tcp=1.1.1.1:443", "udp=1.1.1.1:53", "lookup=example.com"}
 	addrs, err := net.InterfaceAddrs()
@@ -94,12 +75,12 @@ func TestNoWayOut(t *testing.T) {
 	}
 	for _, word := range []string{"tcp=" + loopback, "unix=" + outside, "unix=" + abstract} {
 		what, where, _ := strings.Cut(word, "=")
-		if err := attempt(what, where); err != nil {
+		if err := boxtest.Attempt(what, where); err != nil {
 			t.Fatalf("outside of the box %s: %v", word, err)
 		}
 	}
 	allowed := []string{"unix=" + box.Dir + "/given/out", "tcp=127.0.0.1:3128"}
-	said := b.try(append(refused, allowed...)...)
+	said := b.Try(append(refused, allowed...)...)
 	for _, word := range refused {
 		if said[word] == "<nil>" || said[word] == "" {
 			t.Errorf("%s: %q", word, said[word])
@@ -127,9 +108,9 @@ func TestNothingOfTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(leak)
-	b.spec.Files = map[string][]byte{box.Bundle: []byte("a bundle\n")}
-	b.spec.Env = append(b.spec.Env, "GIVEN=as told")
-	said := b.try("read="+secret, "read=/etc/shadow", "list=/root", "list=/var/lib", "list=/sys/kernel", "list=/proc/1/fd", "read=/proc/1/environ", "read=/proc/1/mem", "ptrace-shim",
+	b.Spec.Files = map[string][]byte{box.Bundle: []byte("a bundle\n")}
+	b.Spec.Env = append(b.Spec.Env, "GIVEN=as told")
+	said := b.Try("read="+secret, "read=/etc/shadow", "list=/root", "list=/var/lib", "list=/sys/kernel", "list=/proc/1/fd", "read=/proc/1/environ", "read=/proc/1/mem", "ptrace-shim",
 		"write=/usr/x", "write=/etc/x", "write=/x", "write="+box.Dir+"/x", "write="+box.Self, "write="+box.Bundle, "write=/proc/sys/kernel/core_pattern", "userns",
 		"write="+box.WorkDir+"/made", "write="+box.Home+"/made", "write=/tmp/made", "read="+box.Bundle, "read=/usr/bin/env")
 	for word, how := range said {
@@ -138,10 +119,10 @@ func TestNothingOfTheMachine(t *testing.T) {
 			t.Errorf("%s: %s", word, how)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(b.spec.Work, "made")); err != nil || string(text) != "x" {
+	if text, err := os.ReadFile(filepath.Join(b.Spec.Work, "made")); err != nil || string(text) != "x" {
 		t.Errorf("the work directory: %q, %v", text, err)
 	}
-	out := b.sh(`env; echo "fds $(ls /proc/self/fd | tr '\n' ' ')"; for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done; cat /proc/self/status; cat ` + box.Bundle + `; id -un; hostname`)
+	out := b.Sh(`env; echo "fds $(ls /proc/self/fd | tr '\n' ' ')"; for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done; cat /proc/self/status; cat ` + box.Bundle + `; id -un; hostname`)
 	for _, want := range []string{"GIVEN=as told", "fds 0 1 2 3 \n", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "a bundle", "\nbox\nbox\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
@@ -168,12 +149,12 @@ func TestFilter(t *testing.T) {
 	for word := range want {
 		words = append(words, word)
 	}
-	for word, how := range b.try(words...) {
+	for word, how := range b.Try(words...) {
 		if how != want[word] {
 			t.Errorf("%s: %s, want %s", word, how, want[word])
 		}
 	}
-	if code, out, _ := b.start(box.Self, "try", "x32").wait(); code != 128+int(unix.SIGSYS) {
+	if code, out, _ := b.Start(box.Self, "try", "x32").End(); code != 128+int(unix.SIGSYS) {
 		t.Errorf("a call of another kind: exit code %d, %s", code, out)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"ebb/broker/brokertest/counterpart"
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/boxtest"
 )
 
 // TestReady: who asks for it knows the box's namespaces before anything of it runs, and can
@@ -22,22 +23,22 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	var known box.Identity
-	b.spec.Ready = func(id box.Identity) error {
+	b.Spec.Ready = func(id box.Identity) error {
 		known = id
 		if seen, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", id.PID)); err != nil || seen != fmt.Sprintf("net:[%d]", id.NetNS) {
 			t.Errorf("the machine sees %s, %v", seen, err)
 		}
 		return nil
 	}
-	out := b.sh("readlink /proc/self/ns/net /proc/self/ns/pid")
+	out := b.Sh("readlink /proc/self/ns/net /proc/self/ns/pid")
 	if want := fmt.Sprintf("net:[%d]\npid:[%d]\n", known.NetNS, known.PIDNS); out != want {
 		t.Errorf("the box is %s, told %s", out, want)
 	}
 	// A no is the end of all, before Start returns: nothing is left that a closed pipe could let go on.
-	no, ran := errors.New("no"), filepath.Join(b.spec.Work, "ran")
+	no, ran := errors.New("no"), filepath.Join(b.Spec.Work, "ran")
 	for range 20 {
-		b.spec.Argv, b.spec.Ready = []string{"touch", box.WorkDir + "/ran"}, func(id box.Identity) error { known = id; return no }
-		if _, err := b.kind.Start(b.spec); !errors.Is(err, no) {
+		b.Spec.Argv, b.Spec.Ready = []string{"touch", box.WorkDir + "/ran"}, func(id box.Identity) error { known = id; return no }
+		if _, err := b.kind.Start(b.Spec); !errors.Is(err, no) {
 			t.Fatalf("got %v", err)
 		}
 		if err := syscall.Kill(known.PID, 0); !errors.Is(err, syscall.ESRCH) {
@@ -53,20 +54,20 @@ func TestReady(t *testing.T) {
 func TestNoBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.spec.Argv = []string{"touch", box.WorkDir + "/ran"}
-	stderr, errs, done := reader(t)
-	b.spec.Stderr = stderr
+	b.Spec.Argv = []string{"touch", box.WorkDir + "/ran"}
+	stderr, errs, done := boxtest.Reader(t)
+	b.Spec.Stderr = stderr
 	for _, program := range []string{"/no/such/bwrap", "/bin/false"} {
 		b.kind.Program = program
-		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrNone) {
+		if _, err := b.kind.Start(b.Spec); !errors.Is(err, box.ErrNone) {
 			t.Errorf("%s: %v", program, err)
 		}
 	}
 	done()
 	<-errs
-	if b.spec.User != nil {
-		b.kind.Program, b.spec.User = counterpart.Need(t, "EBB_TEST_BWRAP"), nil
-		if _, err := b.kind.Start(b.spec); !errors.Is(err, box.ErrNone) {
+	if b.Spec.User != nil {
+		b.kind.Program, b.Spec.User = counterpart.Need(t, "EBB_TEST_BWRAP"), nil
+		if _, err := b.kind.Start(b.Spec); !errors.Is(err, box.ErrNone) {
 			t.Errorf("root as root: %v", err)
 		}
 	}
@@ -96,7 +97,7 @@ func TestRelease(t *testing.T) {
 		if tt.deaf {
 			_ = statusR.Close()
 		}
-		cmd := exec.Command(self(t), "shim", "--status-fd", "3", "--release-fd", "4", "--processes", "100000", "--files", "64", "--", "touch", made)
+		cmd := exec.Command(boxtest.Self(t), "shim", "--status-fd", "3", "--release-fd", "4", "--processes", "100000", "--files", "64", "--", "touch", made)
 		cmd.ExtraFiles = []*os.File{statusW, releaseR}
 		cmd.Stderr = new(bytes.Buffer) // Wait waits for whoever has it, whatever became of the shim
 		if err := cmd.Start(); err != nil {

@@ -49,6 +49,9 @@ func (p *Process) Hold(pid int) (err error) {
 // Held reports whether the first process is known.
 func (p *Process) Held() bool { return p.process != nil }
 
+// Alive reports whether the first process is still there.
+func (p *Process) Alive() bool { return p.process.Signal(syscall.Signal(0)) == nil }
+
 // Waits returns when the first process says that it waits to be let go on, or an error when it is over.
 func (p *Process) Waits() error {
 	var s box.Status
@@ -107,15 +110,15 @@ func (p *Process) Kill() { _ = p.process.Kill() }
 func (p *Process) Abandon() {
 	if p.Held() {
 		p.Kill()
-		p.gone()
+		p.Gone()
 		_ = p.process.Release()
 	}
 	_ = p.status.Close()
 }
 
-// gone waits for the end of the first process, which the kernel puts behind that of all
+// Gone waits for the end of the first process, which the kernel puts behind that of all
 // others of its namespace. What made the box may have died before it.
-func (p *Process) gone() {
+func (p *Process) Gone() {
 	_ = p.process.WithHandle(func(pidfd uintptr) { // none: it is over
 		for {
 			_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1)
@@ -126,10 +129,10 @@ func (p *Process) gone() {
 	})
 }
 
-// Over is called once, with what became of the program that made the box. It returns when nothing
-// of the box runs any more.
+// Over is called once, with what became of the program that made the box. Wait returns then, when
+// nothing of the box runs any more.
 func (p *Process) Over(err error) {
-	p.gone()
+	p.Gone()
 	p.ended <- err
 }
 

@@ -23,9 +23,19 @@ type Mount struct {
 // Mounts are in the order in which they are mounted.
 type Mounts []Mount
 
-// Of opens what a box has of the machine beside its programs. self is the binary that
-// is its first process; "" = this one. What was opened before an error is in the answer, to be closed.
-func Of(s box.Spec, self string) (all Mounts, err error) {
+// Of opens what a box has of the machine beside its programs. self is the binary that is its first
+// process; "" = this one.
+func Of(s box.Spec, self string) (Mounts, error) {
+	all, err := open(s, self)
+	if err != nil {
+		all.Close()
+		return nil, err
+	}
+	return all, nil
+}
+
+// open is Of. What was opened before an error is in the answer, to be closed.
+func open(s box.Spec, self string) (all Mounts, err error) {
 	if self == "" {
 		if self, err = os.Executable(); err != nil {
 			return nil, err

@@ -1,6 +1,6 @@
 // Package seccomp is the filter of system calls of a box (seccomp(2)).
 //
-//	filter.go   Filter: which calls are refused, as a BPF program
+//	filter.go   Filter: which calls are refused, as a BPF program; Install
 //	calls.go    the calls
 //	other.go    no filter but on Linux
 //

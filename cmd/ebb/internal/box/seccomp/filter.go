@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -43,6 +44,25 @@ func Filter() ([]byte, error) {
 		out = binary.NativeEndian.AppendUint32(out, i.K)
 	}
 	return out, nil
+}
+
+// Install puts the filter on this process, all threads of it, and on what it starts from now on
+// (seccomp(2)), beside those that it has already.
+func Install() error {
+	text, err := Filter()
+	if err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	prog := unix.SockFprog{Len: uint16(len(text) / unix.SizeofSockFilter), Filter: (*unix.SockFilter)(unsafe.Pointer(&text[0]))}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(text)
+	if errno != 0 || thread != 0 { // a thread that could not be brought under it
+		return fmt.Errorf("seccomp: thread %d: %w", thread, errno)
+	}
+	return nil
 }
 
 func program(arch uint32) []bpf.Instruction {

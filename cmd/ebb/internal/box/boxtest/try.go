@@ -1,6 +1,6 @@
 //go:build linux
 
-package bwrap_test
+package boxtest
 
 import (
 	"fmt"
@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// try is a hostile program. Each word is one attempt, and each line says what came of it.
-func try(words []string) {
+// Try is a hostile program. Each word is one attempt, and each line says what came of it.
+func Try(words []string) {
 	for _, word := range words {
 		what, where, _ := strings.Cut(word, "=")
-		fmt.Printf("%s: %v\n", word, attempt(what, where))
+		fmt.Printf("%s: %v\n", word, Attempt(what, where))
 	}
-	os.Exit(0)
 }
 
-func attempt(what, where string) error {
+// Attempt makes one of them.
+func Attempt(what, where string) error {
 	switch what {
 	case "tcp", "udp", "unix":
 		c, err := net.DialTimeout(what, where, 5*time.Second)

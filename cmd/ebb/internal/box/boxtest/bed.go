@@ -1,0 +1,214 @@
+//go:build linux
+
+package boxtest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/cmd/ebb/internal/box"
+)
+
+// Bed makes boxes for one test.
+type Bed struct {
+	T    *testing.T
+	Kind box.Kind
+	Spec box.Spec
+}
+
+// New has a work directory. As root, the boxes are of a user who is nobody.
+func New(t *testing.T, kind box.Kind) *Bed {
+	t.Helper()
+	b := &Bed{T: t, Kind: kind, Spec: box.Spec{Env: []string{"PATH=" + box.Search, "HOME=" + box.Home}, Work: t.TempDir(), Stdin: Null(t)}}
+	b.Spec.User = Owner(t)
+	if b.Spec.User != nil {
+		if err := os.Chown(b.Spec.Work, int(b.Spec.User.UID), int(b.Spec.User.GID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// Main is what TestMain does, and the exit code of it: the tests, or what of a box this program is in it.
+func Main(m *testing.M, shim func(args []string) (code int, err error), runner func(args []string)) int {
+	if len(os.Args) < 2 {
+		return m.Run()
+	}
+	switch os.Args[1] {
+	case "shim":
+		code, err := shim(os.Args[2:])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return code
+	case "try":
+		Try(os.Args[2:])
+		return 0
+	case "runner":
+		runner(os.Args[2:])
+		return 0
+	}
+	return m.Run()
+}
+
+// Owner is who boxes of the test are; nil = who runs it.
+func Owner(t *testing.T) *box.Owner {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return &box.Owner{UID: 4242, GID: 4242} // nobody: a number is enough for the kernel
+}
+
+// Self is the program that runs the test.
+func Self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Null is an empty input.
+func Null(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// Started is a box that runs.
+type Started struct {
+	box.Running
+	t        *testing.T
+	out, err chan string
+}
+
+// Start starts argv in a box.
+func (b *Bed) Start(argv ...string) *Started {
+	b.T.Helper()
+	s := b.Spec
+	s.Argv = argv
+	r := &Started{t: b.T}
+	var done [2]func()
+	s.Stdout, r.out, done[0] = Reader(b.T)
+	s.Stderr, r.err, done[1] = Reader(b.T)
+	var err error
+	r.Running, err = b.Kind.Start(s)
+	done[0]()
+	done[1]()
+	if err != nil {
+		b.T.Fatalf("%v: %s", err, <-r.err)
+	}
+	b.T.Cleanup(r.Kill)
+	return r
+}
+
+// Reader is a file to write to, and what was written when nobody can write any more.
+func Reader(t *testing.T) (*os.File, chan string, func()) {
+	t.Helper()
+	in, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(in)
+		_ = in.Close()
+		text <- string(all)
+	}()
+	return w, text, func() { _ = w.Close() }
+}
+
+// End waits for the end and returns code, output and errors.
+func (r *Started) End() (int, string, string) {
+	r.t.Helper()
+	type end struct {
+		code int
+		err  error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		code, err := r.Wait()
+		ended <- end{code, err}
+	}()
+	select {
+	case e := <-ended:
+		if e.err != nil {
+			r.t.Fatalf("%v: %s", e.err, <-r.err)
+		}
+		return e.code, <-r.out, <-r.err
+	case <-time.After(time.Minute):
+		r.Kill()
+		r.t.Fatal("the box does not end")
+	}
+	panic("unreachable")
+}
+
+// Sh runs a script in a box and wants it to end well.
+func (b *Bed) Sh(script string) string {
+	b.T.Helper()
+	code, out, errs := b.Start("sh", "-c", script).End()
+	if code != 0 {
+		b.T.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	return out
+}
+
+// Processes are those of this machine whose command line holds a word.
+func Processes(t *testing.T, word string) []string {
+	t.Helper()
+	var found []string
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(text, []byte(word)) {
+			found = append(found, path+": "+strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// Until waits for something that is bound to happen.
+func Until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}
+
+// lines are what try said, by the attempt.
+func lines(out string) map[string]string {
+	said := map[string]string{}
+	for line := range strings.Lines(out) {
+		what, how, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		said[what] = how
+	}
+	return said
+}
+
+// Try runs attempts in the box.
+func (b *Bed) Try(words ...string) map[string]string {
+	b.T.Helper()
+	code, out, errs := b.Start(append([]string{box.Self, "try"}, words...)...).End()
+	if code != 0 {
+		b.T.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	return lines(out)
+}

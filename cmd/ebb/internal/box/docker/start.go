@@ -1,0 +1,236 @@
+//go:build linux
+
+package docker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/first"
+	"ebb/cmd/ebb/internal/box/handover"
+	"ebb/cmd/ebb/internal/box/place"
+)
+
+// namePrefix begins the names of boxes at the daemon.
+const namePrefix = "ebb-box-"
+
+// running implements box.Running.
+type running struct {
+	*first.Process
+	client *client
+	name   string
+	said   limited    // on standard error, by docker or by the shim before it had CMD's
+	ended  chan error // the client's end
+	stop   context.CancelFunc
+	runner *net.UnixConn // whose end the shim dies of
+}
+
+// start makes the box up to where the shim starts the command.
+func start(c *client, i image, m place.Mounts, s box.Spec) (*running, error) {
+	l, err := listen(s.Keep)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	binds, all, err := furnish(m, s)
+	if err != nil {
+		return nil, err
+	}
+	defer all[len(m):].Close()
+	p := &plan{name: namePrefix + strings.ToLower(rand.Text()), image: i, keep: s.Keep, user: *s.User, limit: s.Limits, binds: binds}
+	args, err := p.args()
+	if err != nil {
+		return nil, err
+	}
+	status, d, release, err := lend(s)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	defer release.Close()
+	r := &running{Process: first.New(status), client: c, name: p.name, ended: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	cmd := c.command(ctx, args...)
+	cmd.Stderr = &r.said
+	if err := cmd.Start(); err != nil {
+		_ = status.Close()
+		stop()
+		return nil, fmt.Errorf("%w: %w", box.ErrNone, err)
+	}
+	go func() { r.ended <- cmd.Wait() }()
+	if err := r.meet(l, d, all, s); err != nil {
+		r.abandon()
+		return nil, err
+	}
+	if _, err := release.Write([]byte{1}); err != nil {
+		r.abandon()
+		return nil, err
+	}
+	go r.Follow()
+	go r.over()
+	return r, nil
+}
+
+// meet waits for the shim's call, learns from the kernel who that is, tells the shim what to do,
+// and then who wants to know of the box.
+func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spec) error {
+	conn, err := r.called(l)
+	if err != nil {
+		return err
+	}
+	r.runner = conn
+	pid, err := callerOf(conn)
+	if err != nil {
+		return err
+	}
+	if err := r.Hold(pid); err != nil {
+		return err
+	}
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	direct := map[string]string{}
+	for _, one := range s.Direct {
+		direct[one.Listen()] = one.Host()
+	}
+	// Who may not look into other users' processes could not ask the kernel about one that nobody
+	// may look into: the box's own user can then step through the shim, which holds nothing.
+	o := handover.Order{Argv: s.Argv, Env: s.Env, Ports: s.Ports, Direct: direct, Files: s.Limits.Files, TTY: s.TTY, Readable: os.Geteuid() != 0}
+	if err := handover.Send(conn, o, d.descriptors); err != nil {
+		return fmt.Errorf("%w: %w", box.ErrNone, err)
+	}
+	d.close() // so that the shim's end can be seen
+	if err := errors.Join(r.Waits(), conn.SetDeadline(time.Time{})); err != nil {
+		return fmt.Errorf("%w: %w", box.ErrNone, err)
+	}
+	id, err := verify(pid, *s.User, all)
+	if err != nil {
+		return fmt.Errorf("%w: %w", box.ErrNone, err)
+	}
+	if !r.Alive() {
+		return fmt.Errorf("%w: the box ended while it was looked at", box.ErrNone)
+	}
+	if s.Ready == nil {
+		return nil
+	}
+	return s.Ready(id)
+}
+
+// upPatience is how long a container may take to come up.
+const upPatience = 2 * time.Minute
+
+// called waits for the shim, and takes no second call.
+func (r *running) called(l *net.UnixListener) (*net.UnixConn, error) {
+	type call struct {
+		conn *net.UnixConn
+		err  error
+	}
+	calls := make(chan call, 1)
+	go func() {
+		_ = l.SetDeadline(time.Now().Add(upPatience))
+		conn, err := l.AcceptUnix()
+		_ = l.Close() // and nobody finds it any more
+		calls <- call{conn, err}
+	}()
+	select {
+	case c := <-calls:
+		if c.err != nil {
+			return nil, fmt.Errorf("%w: nothing in the container called: is the daemon of Docker on this machine? %s", box.ErrNone, r.said.text())
+		}
+		return c.conn, nil
+	case err := <-r.ended:
+		r.ended <- err
+		_ = l.Close()
+		if c := <-calls; c.conn != nil {
+			_ = c.conn.Close()
+		}
+		return nil, fmt.Errorf("%w: docker made no container: %s", box.ErrNone, r.said.text())
+	}
+}
+
+// callerOf is the process that called, as this one sees it.
+func callerOf(c *net.UnixConn) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil {
+		return 0, cerr
+	}
+	if err != nil || cred.Pid <= 1 {
+		return 0, errors.Join(fmt.Errorf("%w: the box's first process cannot be seen from here", box.ErrNone), err)
+	}
+	return int(cred.Pid), nil
+}
+
+// clientPatience is how long the client may take to see that its container is gone.
+const clientPatience = 10 * time.Second
+
+// over waits for the end of the box.
+func (r *running) over() {
+	r.Gone()
+	err := r.clientEnds()
+	r.stop()
+	_ = r.runner.Close()
+	r.Over(err)
+}
+
+func (r *running) clientEnds() error {
+	select {
+	case err := <-r.ended:
+		return err
+	case <-time.After(clientPatience):
+		r.stop()
+		return <-r.ended
+	}
+}
+
+// abandon ends a box of which nothing has been said to run, and waits for the end.
+func (r *running) abandon() {
+	if r.runner != nil {
+		_ = r.runner.Close()
+	}
+	known := r.Held()
+	r.Abandon()
+	if !known {
+		r.stop()
+	}
+	_ = r.clientEnds()
+	r.stop()
+	if !known { // the daemon may be at it still
+		_, _ = r.client.say("rm", "--force", "--volumes", r.name)
+	}
+}
+
+// limited keeps the beginning of what is written to it.
+type limited struct {
+	mu   sync.Mutex
+	kept bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept.Write(p[:min(len(p), max(0, maxShown-l.kept.Len()))])
+	return len(p), nil
+}
+
+func (l *limited) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return shown(l.kept.Bytes())
+}

@@ -1,0 +1,203 @@
+//go:build linux
+
+package docker_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/boxtest"
+)
+
+// TestReady: who asks for it knows the box's namespaces before anything of it runs, and can
+// say no.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	var known box.Identity
+	b.Spec.Ready = func(id box.Identity) error { known = id; return nil }
+	out := b.Sh("readlink /proc/self/ns/net; readlink /proc/self/ns/pid")
+	if want := fmt.Sprintf("net:[%d]\npid:[%d]\n", known.NetNS, known.PIDNS); out != want {
+		t.Errorf("the box is %s, told %s", out, want)
+	}
+	no, ran := errors.New("no"), filepath.Join(b.Spec.Work, "ran")
+	b.Spec.Argv, b.Spec.Ready = []string{"touch", box.WorkDir + "/ran"}, func(id box.Identity) error { known = id; return no }
+	if _, err := b.Kind.Start(b.Spec); !errors.Is(err, no) {
+		t.Fatalf("got %v", err)
+	}
+	if err := syscall.Kill(known.PID, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Fatalf("the box's first process is there: %v", err)
+	}
+	if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("it ran: %v", err)
+	}
+}
+
+// TestNoBox: where none can be made, nothing runs, and what is wrong is said.
+func TestNoBox(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.Spec.Argv = []string{"touch", box.WorkDir + "/ran"}
+	good := b.kind
+	for name, tt := range map[string]struct {
+		change func()
+		says   string
+	}{
+		"no client":    {func() { b.kind.Program = "/no/such/docker" }, "not installed"},
+		"no daemon":    {func() { b.kind.Host = "unix:///no/such/docker.sock" }, "daemon"},
+		"far away":     {func() { b.kind.Host = "ssh://docker.example.com" }, "not on this machine"},
+		"by TCP":       {func() { b.kind.Host = "tcp://127.0.0.1:2375" }, "not on this machine"},
+		"no image":     {func() { b.kind.Image = "ebb-bed-that-is-not" }, "docker pull ebb-bed-that-is-not"},
+		"an option":    {func() { b.kind.Image = "--privileged" }, "no name of an image"},
+		"dynamic":      {func() { b.kind.Self = dynamic(t) }, "CGO_ENABLED=0"},
+		"root":         {func() { b.Spec.User = &box.Owner{} }, "user of its own"},
+		"root's group": {func() { b.Spec.User = &box.Owner{UID: 4242} }, "user of its own"},
+	} {
+		user := b.Spec.User
+		tt.change()
+		_, err := keeping{t, b.kind}.Start(b.Spec)
+		if !errors.Is(err, box.ErrNone) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.kind, b.Spec.User = good, user
+	}
+	if _, err := os.Stat(filepath.Join(b.Spec.Work, "ran")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it ran: %v", err)
+	}
+}
+
+// dynamic is a program that needs a loader.
+func dynamic(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash")
+	}
+	return path
+}
+
+// TestSwappedPlace: what is mounted is what was checked, or nothing runs.
+func TestSwappedPlace(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// Between the check and the daemon's mount stands the client: here it changes the path first.
+	swap := filepath.Join(t.TempDir(), "docker")
+	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = run ]; then mv %[1]s %[1]s.away && ln -s %[2]s %[1]s; fi\nexec docker \"$@\"\n", b.Spec.Work, outside)
+	if err := os.WriteFile(swap, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.kind.Program = swap
+	b.Spec.Argv = []string{"cp", box.WorkDir + "/secret", "/tmp"}
+	if _, err := (keeping{t, b.kind}).Start(b.Spec); !errors.Is(err, box.ErrPlace) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestImageThatIsNoBox: what an image declares makes no box wider.
+func TestImageThatIsNoBox(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	name := "ebb-bed-" + strings.ToLower(fmt.Sprintf("%x", os.Getpid()))
+	made := b.docker("create", bedImage, "true")
+	b.docker("commit", "--change", "USER 0:0", "--change", `ENTRYPOINT ["/bin/touch","`+box.WorkDir+`/entry"]`, "--change", "VOLUME /data", "--change", "VOLUME /tmp", "--change", "WORKDIR /etc",
+		"--change", `HEALTHCHECK --interval=1s CMD touch `+box.WorkDir+`/health`, "--change", "LABEL ebb.box.keep=/nowhere", "--change", "ENV PATH=/evil", made, name)
+	b.docker("rm", made)
+	t.Cleanup(func() { b.docker("rmi", "--force", name) })
+	b.kind.Image = name
+	b.Kind = keeping{t, b.kind}
+	out := b.Sh("sleep 2; id -u; pwd; echo $PATH; touch /tmp/x && stat -f -c %T /data; ls /work")
+	uid := os.Geteuid()
+	if b.Spec.User != nil {
+		uid = int(b.Spec.User.UID)
+	}
+	if want := fmt.Sprintf("%d\n%s\n%s\ntmpfs\n", uid, box.WorkDir, box.Search); out != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+	if left := b.docker("volume", "ls", "--quiet"); left != "" {
+		t.Errorf("volumes are left: %s", left)
+	}
+}
+
+// TestKilledRunner: nothing of a box outlives its runner.
+func TestKilledRunner(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	keep := t.TempDir()
+	cmd := exec.Command(b.kind.Self, "runner", b.Spec.Work, keep)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	if _, err := out.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	boxes := func() string { return b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep="+keep) }
+	if boxes() == "" {
+		t.Fatal("no box is labelled")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	boxtest.Until(t, "the box is gone", func() bool { return boxes() == "" })
+}
+
+// TestLeftovers: a box whose run is gone is removed by the next run, and nothing that is not ebb's.
+func TestLeftovers(t *testing.T) {
+	b := newBed(t)
+	gone, here := filepath.Join(t.TempDir(), "gone"), t.TempDir()
+	uid := fmt.Sprintf("ebb.box.user=%d", os.Geteuid())
+	make := func(name, keep, user string) string {
+		b.docker("run", "--detach", "--network", "none", "--name", name, "--label", "ebb.box.keep="+keep, "--label", user, bedImage, "sleep", "600")
+		t.Cleanup(func() { _ = exec.Command("docker", "--host", b.kind.Host, "rm", "--force", name).Run() })
+		return name
+	}
+	dead := make("ebb-box-aaaaaaaaaaaaaaaaaaaaaaaaaa", gone, uid)
+	kept := []string{
+		make("ebb-box-bbbbbbbbbbbbbbbbbbbbbbbbbb", here, uid), make("ebb-box-cccccccccccccccccccccccccc", gone, "ebb.box.user=77777"),
+		make("somebody-else", gone, uid), make("ebb-box-dddddddddddddddddddddddddd", "relative", uid),
+	}
+	b.Sh("true")
+	names := "\n" + b.docker("ps", "--all", "--format", "{{.Names}}") + "\n"
+	if strings.Contains(names, "\n"+dead+"\n") {
+		t.Errorf("%s is there", dead)
+	}
+	for _, name := range kept {
+		if !strings.Contains(names, "\n"+name+"\n") {
+			t.Errorf("%s is gone", name)
+		}
+	}
+}
+
+// TestBounds: what a box may have is what its daemon was told.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.Spec.Limits = box.Limits{Processes: 64, Temporary: 1 << 20, Memory: 64 << 20, CPU: 500}
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", box.Home} {
+		if out := b.Sh("head -c 4000000 /dev/zero >" + dir + "/x 2>/dev/null; stat -c %s " + dir + "/x"); strings.TrimSpace(out) != "1048576" {
+			t.Errorf("%s holds %s", dir, out)
+		}
+	}
+	if how := b.Try("spawn")["spawn"]; !strings.Contains(how, "resource temporarily unavailable") {
+		t.Errorf("spawn: %s", how)
+	}
+	if code, out, errs := b.Start("sh", "-c", `x=x; while :; do x=$x$x; done`).End(); code == 0 {
+		t.Errorf("exit code %d, %s%s", code, out, errs)
+	}
+}

@@ -1,0 +1,111 @@
+//go:build linux
+
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/place"
+)
+
+// verify asks the kernel about the first process of a container, of which nothing of CMD runs yet:
+// a daemon can be set up to make of the same words something else than a box.
+func verify(pid int, user box.Owner, m place.Mounts) (box.Identity, error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	text, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return box.Identity{}, err
+	}
+	if err := checkStatus(string(text), user); err != nil {
+		return box.Identity{}, err
+	}
+	id := box.Identity{PID: pid}
+	for name, into := range map[string]*uint64{"net": &id.NetNS, "pid": &id.PIDNS, "mnt": new(uint64), "ipc": new(uint64), "uts": new(uint64), "cgroup": new(uint64)} {
+		if *into, err = apart(dir, name); err != nil {
+			return box.Identity{}, err
+		}
+	}
+	return id, checkMounts(dir+"/root", m)
+}
+
+// apart is the namespace of a process, which must not be this process's.
+func apart(dir, name string) (uint64, error) {
+	theirs, err := os.Stat(dir + "/ns/" + name)
+	if err != nil {
+		return 0, err
+	}
+	ours, err := os.Stat("/proc/self/ns/" + name)
+	if err != nil {
+		return 0, err
+	}
+	if os.SameFile(theirs, ours) {
+		return 0, fmt.Errorf("the container shares a namespace (%s) with this machine", name)
+	}
+	return theirs.Sys().(*syscall.Stat_t).Ino, nil
+}
+
+// wanted are lines of /proc/pid/status (proc_pid_status(5)) of a process that can do nothing.
+var wanted = map[string]string{
+	"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000", "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
+	"NoNewPrivs": "1", "Seccomp": "2",
+}
+
+// checkStatus reads it. A line that is missing is one that is wrong.
+func checkStatus(text string, user box.Owner) error {
+	is := map[string][]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		is[name] = strings.Fields(value)
+	}
+	for name, value := range wanted {
+		if !slices.Equal(is[name], []string{value}) {
+			return fmt.Errorf("the container has %s %s: that is no box", name, strings.Join(is[name], " "))
+		}
+	}
+	uid, gid := strconv.FormatUint(uint64(user.UID), 10), strconv.FormatUint(uint64(user.GID), 10)
+	other := func(of string) func(string) bool { return func(s string) bool { return s != of } }
+	switch nspid := is["NSpid"]; {
+	case len(is["Uid"]) != 4 || slices.ContainsFunc(is["Uid"], other(uid)), len(is["Gid"]) != 4 || slices.ContainsFunc(is["Gid"], other(gid)):
+		return fmt.Errorf("the container is of user %s, group %s here and not of %s:%s: its daemon is rootless or remaps users", strings.Join(is["Uid"], " "), strings.Join(is["Gid"], " "), uid, gid)
+	case slices.ContainsFunc(is["Groups"], other(gid)):
+		return fmt.Errorf("the container is in groups %s", strings.Join(is["Groups"], " "))
+	case len(nspid) < 2 || nspid[len(nspid)-1] != "1":
+		return errors.New("who called is not the first process of a container")
+	}
+	return nil
+}
+
+// checkMounts compares what was opened before with what is mounted: a daemon is told paths, and
+// what a path leads to may have changed since it was checked.
+func checkMounts(root string, m place.Mounts) error {
+	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: root, Err: err}
+	}
+	defer unix.Close(top)
+	for _, one := range m {
+		fd, err := unix.Openat2(top, one.To, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+		if err != nil {
+			return fmt.Errorf("%s of the container: %w", one.To, err)
+		}
+		var inside, outside unix.Stat_t
+		err = errors.Join(unix.Fstat(fd, &inside), unix.Fstat(int(one.From.Fd()), &outside))
+		_ = unix.Close(fd)
+		if err != nil {
+			return err
+		}
+		if inside.Dev != outside.Dev || inside.Ino != outside.Ino {
+			return fmt.Errorf("%w: %s of the container is not what was checked", box.ErrPlace, one.To)
+		}
+	}
+	return nil
+}

@@ -61,6 +61,7 @@ func TestSubprotocolsThatAreCredentials(t *testing.T) {
 		"Access-Token.theirs": "",
 		"chat, access_token, ghp_0123456789abcdefghij, superchat": "chat, superchat",
 		"x, 0123456789abcdef0123456789abcdef":                     "x",
+		"access_token, ,abcdefghijklmnopqrst, superchat":          "superchat",
 	} {
 		h := http.Header{"Sec-Websocket-Protocol": {line}}
 		if err := egress.Clean(h); err != nil || h.Get("Sec-Websocket-Protocol") != want || want == "" && len(h) > 0 {

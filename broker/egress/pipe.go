@@ -93,6 +93,7 @@ func (s *sending) unpiped(r *http.Request, err error) {
 	}
 	s.x.Reason = string(reasonOf(err))
 	if !s.allowed {
+		s.x.Cut = s.ctx.Err() != nil
 		s.b.deny(r, s.leaseID, s.x)
 	}
 	if leftOut, now := s.b.free.line(); now {

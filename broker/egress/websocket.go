@@ -68,9 +68,11 @@ func subprotocols(lines []string) (names []string) {
 	said := false
 	for _, line := range lines {
 		for name := range strings.SplitSeq(line, ",") {
-			name = strings.Trim(name, " \t")
+			if name = strings.Trim(name, " \t"); name == "" {
+				continue // as servers do (RFC 9110 section 5.6.1): what comes behind it is behind what was said before
+			}
 			credential := carriesCredential(name)
-			if name != "" && len(name) <= maxSubprotocol && !credential && !said {
+			if len(name) <= maxSubprotocol && !credential && !said {
 				names = append(names, name)
 			}
 			said = credential && !strings.Contains(name, ".")

@@ -131,10 +131,8 @@ var sshLogin = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 func sshConfig(all []sshGiven, users func(sshGiven) []string) []byte {
 	var text []byte
 	for _, g := range all {
-		text = fmt.Appendf(text, "Host %s\n", g.host.Name)
-		if g.host.Port != sshPort {
-			text = fmt.Appendf(text, "  Port %d\n", g.host.Port)
-		}
+		// Always with the port: where a name has several, the first is ssh's, with its user.
+		text = fmt.Appendf(text, "Host %s\n  Port %d\n", g.host.Name, g.host.Port)
 		if u := users(g); len(u) == 1 && sshLogin.MatchString(u[0]) {
 			text = fmt.Appendf(text, "  User %s\n", u[0])
 		}

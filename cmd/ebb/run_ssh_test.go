@@ -238,6 +238,19 @@ func TestRunSSHSignsForOpenTasks(t *testing.T) {
 	}
 }
 
+// TestSSHConfig: of a name with two ports neither is reached by the other's.
+func TestSSHConfig(t *testing.T) {
+	t.Parallel()
+	all, err := parseSSH([]string{"web-1.example.com=ssh:web/deploy:login", "web-1.example.com:2222=ssh:other/root:login"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(sshConfig(all, func(g sshGiven) []string { return []string{map[uint16]string{22: "deploy", 2222: "root"}[g.host.Port]} }))
+	if want := "Host web-1.example.com\n  Port 22\n  User deploy\nHost web-1.example.com\n  Port 2222\n  User root\n"; !strings.HasPrefix(text, want) {
+		t.Error(text)
+	}
+}
+
 // TestRunSSHFlags: each host is of one provider.
 func TestRunSSHFlags(t *testing.T) {
 	t.Parallel()

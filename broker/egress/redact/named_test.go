@@ -134,7 +134,19 @@ func notHidden(t *testing.T, n *redact.Named, first, second string) {
 		never(t, n, string(all))
 	}
 	never(t, n, fmt.Sprintf("<k><a b=%s>%s</a><SecretAccessKey>never-said</SecretAccessKey></k>", escaped(quoted(first)), escaped(second)))
+	// Most serializers leave quotes in a text as they are, and > in an attribute.
+	for _, form := range []string{`<k><a>%s</a><b>%s</b><access_token type="bearer">never-said</access_token></k>`, `<k><a>%s</a><b>%s</b><a:access_token type='bearer'>never-said</a:access_token></k>`} {
+		in := fmt.Sprintf(form, inElements.Replace(first), inElements.Replace(second))
+		never(t, n, in)
+		never(t, n, quoted(in))
+	}
+	never(t, n, fmt.Sprintf(`<access_token a="%s" b="%s">never-said</access_token>`, inAttributes.Replace(first), inAttributes.Replace(second)))
 }
+
+var (
+	inElements   = strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;")
+	inAttributes = strings.NewReplacer(`"`, "&#34;", "<", "&lt;", "&", "&amp;")
+)
 
 func never(t *testing.T, n *redact.Named, in string) {
 	t.Helper()

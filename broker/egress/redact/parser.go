@@ -25,9 +25,8 @@ type parser struct {
 	a     *automaton
 	state uint32
 	at    where
-	tag   bool // a value is in the attributes of an element
-	open  byte // the quote of an attribute, 0 = none
-	last  byte // read before
+	then  where // behind a value: inText, or what a tag that the value is in, or holds, goes on with
+	last  byte  // read before
 	tail  []byte
 	marks int
 
@@ -70,10 +69,15 @@ func (s *parser) feed(out, p []byte) []byte {
 // passed has the automaton read a byte of a value. With the end of one a name may end.
 func (s *parser) passed(p []byte, i int) {
 	s.state = s.a.step(s.state, p[i])
-	name := s.state >= hit && (s.at == inText || s.at == inTag) && s.begins(p, i)
-	if s.state &^= hit; name {
+	name := s.state >= hit && s.begins(p, i)
+	switch s.state &^= hit; {
+	case name && (s.at == inText || s.at == inTag):
 		s.named(p[i])
 		return
+	case name && p[i] == '>': // what opened the value may be a box's, and its end the secret's beginning
+		s.then = inElement
+	case name && strings.IndexByte(tagEnds, p[i]) >= 0:
+		s.then = inTag
 	}
 	s.last = p[i]
 }
@@ -93,18 +97,14 @@ func (s *parser) text(p []byte, i int) int {
 		name, ends := s.state >= hit && s.begins(p, i), s.at == inTag && p[i] == '>'
 		s.state &^= hit
 		if !name && !ends {
-			s.attribute(p[i])
 			continue
 		}
 		if i > 0 {
 			s.last = p[i-1]
 		}
-		switch {
-		case name:
+		if name {
 			s.named(p[i])
-		case s.last == '/' && s.open == 0:
-			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks}
-		default:
+		} else { // also of />, which may be in an attribute
 			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, at: inElement}
 		}
 		return i + 1
@@ -154,33 +154,20 @@ func nameByte(b byte) bool {
 
 // named begins a value: what its name ended with says of which kind.
 func (s *parser) named(end byte) {
-	before, tag := s.last, s.at == inTag
-	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, last: end, at: inParameter, tag: tag, open: s.open}
+	before, then := s.last, inText
+	if s.at == inTag {
+		then = inTag
+	}
+	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, last: end, at: inParameter, then: then}
 	switch end {
 	case '"', '\'':
 		s.at, s.escaped = afterName, before == '\\'
 	case '>':
-		s.at, s.tag = inElement, false
+		s.at = inElement
 	case ' ', '\t', '\r', '\n':
 		s.at = inTag
 	}
 }
 
-// attribute notes where a quote of an attribute begins and ends: in one, /> ends no element.
-func (s *parser) attribute(b byte) {
-	switch {
-	case s.at != inTag || b != '"' && b != '\'':
-	case s.open == 0:
-		s.open = b
-	case s.open == b:
-		s.open = 0
-	}
-}
-
 // over goes on behind a value.
-func (s *parser) over() {
-	s.at = inText
-	if s.tag {
-		s.at = inTag
-	}
-}
+func (s *parser) over() { s.at, s.then = s.then, inText }

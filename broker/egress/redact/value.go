@@ -15,8 +15,15 @@ func (s *parser) value(out []byte, b byte) (_ []byte, used bool) {
 			return out, true
 		}
 	case inElement:
-		if s.at = inAngle; b != '<' {
-			s.at, out = inElement, s.mark(out, "")
+		switch b {
+		case '<':
+			s.at = inAngle
+		case ' ', '\t', '\r', '\n':
+			if !s.marked {
+				out = append(out, b)
+			}
+		default:
+			out = s.mark(out, "")
 		}
 		return out, true
 	case inAngle:

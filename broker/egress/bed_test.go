@@ -71,6 +71,12 @@ func newBed(t *testing.T, handle http.HandlerFunc, change ...func(*httptest.Serv
 // newBedOn does so with a broker that is changed before it starts, too.
 func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Config), change ...func(*httptest.Server)) *bed {
 	t.Helper()
+	return newBedOf(t, handle, func(*bed, *static.Config) {}, onto, change...)
+}
+
+// newBedOf does so with another configuration of the provider, too.
+func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Config), onto func(*brokertest.Config), change ...func(*httptest.Server)) *bed {
+	t.Helper()
 	b := &bed{log: &lockedLog{}}
 	b.upstream = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
@@ -98,14 +104,16 @@ func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Confi
 	if err := b.secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
 		t.Fatal(err)
 	}
-	driver, err := static.New("stripe", static.Config{
+	config := static.Config{
 		Secret: "stripe", Hosts: []string{b.host}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
 		Grants: map[string]map[string]exact.Rule{"charges": {
 			"read":   {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
 			"listen": {Methods: []string{"GET"}, Paths: []string{"/ws/*"}, WebSocket: true},
 			"write":  {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
 		}},
-	}, b.secrets, nil)
+	}
+	of(b, &config)
+	driver, err := static.New("stripe", config, b.secrets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

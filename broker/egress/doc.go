@@ -37,6 +37,7 @@
 //	body.go         the body of a request on its way out: not too much, not too slow
 //	websocket.go    a request that becomes a WebSocket
 //	pool.go         connections to upstreams, none with two credentials
+//	certificate.go  what those show of the client, and whether it is taken
 //	cuts.go         what goes on, by what it lives by
 //	ca.go           the CA of one box
 //	dial.go         Dialer: connects by name, once resolved, wholly checked; address.go what kind of place an address is

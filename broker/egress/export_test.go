@@ -26,3 +26,15 @@ func (p *Proxy) Redactors() (n, uses, bytes int) {
 
 // AcceptOf is for tests.
 var AcceptOf = acceptOf
+
+// Shown are how many pools have the key of a client certificate now.
+func (p *Proxy) Shown() (n int) {
+	p.pools.mu.Lock()
+	defer p.pools.mu.Unlock()
+	for _, pl := range p.pools.of {
+		if pl.shown.Load() != nil {
+			n++
+		}
+	}
+	return n
+}

@@ -2,14 +2,17 @@ package egress
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/clientcert"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
@@ -17,18 +20,25 @@ import (
 // poolKey keeps connections apart: none is ever used with two credentials, so that
 // nothing that an upstream remembers of a connection reaches another lease.
 type poolKey struct {
-	leaseID string
-	host    exact.Host
+	leaseID     string
+	host        exact.Host
+	certificate [sha256.Size]byte // its ID; zero = none is shown
 }
 
 // pool is the connections to one upstream with one credential.
 type pool struct {
 	*http.Transport
+	key poolKey
 	ids []string  // the root first, task, those above it, and lease: with the end of one of them it ends
 	end time.Time // it is of no use afterwards
 
 	busy int       // requests that have it; with used under the mutex of pools
 	used time.Time // when the last of them was over
+	old  bool      // another certificate has taken the place of its own
+
+	shown    atomic.Pointer[tls.Certificate] // nil = none, or nobody uses it now
+	asked    atomic.Bool                     // the upstream has, for a certificate
+	answered atomic.Bool                     // the upstream has, a request
 
 	mu   sync.Mutex
 	open map[net.Conn]bool
@@ -52,12 +62,14 @@ type pools struct {
 
 // pool is the one to use for a request; leave is owed for it. A task with as many as it
 // may have gives up the one that it has not used for longest.
-func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host) (*pool, error) {
-	k, now := poolKey{leaseID: t.LeaseID, host: h}, p.cfg.Now()
+func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host, c *clientcert.Certificate) (*pool, error) {
+	k, now := poolKey{leaseID: t.LeaseID, host: h, certificate: c.ID()}, p.cfg.Now()
 	p.pools.mu.Lock()
 	defer p.pools.mu.Unlock()
 	if found := p.pools.of[k]; found != nil {
 		found.busy++
+		found.old = false
+		found.shown.Store(c.Show())
 		return found, nil
 	}
 	if now.Sub(p.pools.swept) >= idlePool/4 {
@@ -68,9 +80,11 @@ func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host) (*pool,
 			return nil, deny(TooOften, errors.New("every connection that the task may have is in use"))
 		}
 	}
+	p.pools.replace(k)
 	made := p.dials(who, t, h)
-	made.busy = 1
-	p.pools.put(k, made)
+	made.key, made.busy = k, 1
+	made.shown.Store(c.Show())
+	p.pools.put(made)
 	return made, nil
 }
 
@@ -85,14 +99,15 @@ func (p *Proxy) dials(who broker.Caller, t provider.Target, h exact.Host) *pool 
 			}
 			return made.keep(c)
 		},
-		TLSClientConfig:   &tls.Config{RootCAs: p.cfg.Roots, ServerName: h.Name, MinVersion: tls.VersionTLS12, Time: p.cfg.Now},
+		TLSClientConfig:   &tls.Config{RootCAs: p.cfg.Roots, ServerName: h.Name, MinVersion: tls.VersionTLS12, Time: p.cfg.Now, GetClientCertificate: made.show},
 		ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 64, MaxConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 256 << 10,
 	}
 	return made
 }
 
-func (p *pools) put(k poolKey, made *pool) {
+func (p *pools) put(made *pool) {
+	k := made.key
 	if p.of == nil {
 		p.of, p.by = map[poolKey]*pool{}, map[string]map[poolKey]bool{}
 	}
@@ -118,12 +133,34 @@ func (p *pools) take(k poolKey) {
 	pl.close()
 }
 
+// replace has no request use connections that showed the host another certificate of the lease:
+// they are closed when those that are under way are over.
+func (p *pools) replace(k poolKey) {
+	for other := range p.by[k.leaseID] {
+		if other.host != k.host || other.certificate == k.certificate {
+			continue
+		}
+		if pl := p.of[other]; pl.busy > 0 {
+			pl.old = true
+		} else {
+			p.take(other)
+		}
+	}
+}
+
 // leave says that a request has done with a pool.
 func (p *pools) leave(pl *pool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl.busy--
 	pl.used = now
+	if pl.busy > 0 {
+		return
+	}
+	pl.shown.Store(nil)
+	if pl.old && p.of[pl.key] == pl {
+		p.take(pl.key)
+	}
 }
 
 // giveUp takes the pool of a task that was not used for longest; false: all are in use.
@@ -197,6 +234,7 @@ func (p *pool) keep(c net.Conn) (net.Conn, error) {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.over = true
+	p.shown.Store(nil)
 	for c := range p.open {
 		_ = c.Close()
 	}

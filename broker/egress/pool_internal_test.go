@@ -18,7 +18,7 @@ func TestPoolsAreBounded(t *testing.T) {
 	now := time.Now()
 	p := &Proxy{cfg: Config{Dialer: &Dialer{}, Now: func() time.Time { return now }}}
 	use := func(task string, n int) (*pool, error) {
-		return p.pool(broker.Caller{TaskID: task + "/below", Above: []string{task}}, provider.Target{LeaseID: "lease of " + task, ExpiresAt: now.Add(time.Hour)}, exact.Host{Name: fmt.Sprintf("h%d.example.com", n), Port: 443})
+		return p.pool(broker.Caller{TaskID: task + "/below", Above: []string{task}}, provider.Target{LeaseID: "lease of " + task, ExpiresAt: now.Add(time.Hour)}, exact.Host{Name: fmt.Sprintf("h%d.example.com", n), Port: 443}, nil)
 	}
 	var busy []*pool
 	for i := range taskPools {

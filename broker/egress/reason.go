@@ -23,6 +23,7 @@ const (
 	NotTunnelled exact.Reason = "not_tunnelled"      // it is not inside of CONNECT and TLS
 	Misdirected  exact.Reason = "misdirected"        // it is for another host than its tunnel
 	NoCredential exact.Reason = "no_credential"      // its placeholder is none of the caller's, or over
+	Certificate  exact.Reason = "client_certificate" // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
 	BadAnswer    exact.Reason = "bad_answer"         // what came back cannot be read for secrets
 	NotTLS       exact.Reason = "not_tls"            // what is in its tunnel is no TLS for its host
 	NotSSH       exact.Reason = "not_ssh"            // what is in its tunnel begins as SSH and is none, or its server's answer is

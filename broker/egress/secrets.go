@@ -8,12 +8,22 @@ import (
 	"slices"
 	"strings"
 
+	"ebb/broker"
+	"ebb/broker/clientcert"
 	"ebb/broker/egress/redact"
 )
 
-// lookFor has what was added looked for in the answer.
-func (s *sending) lookFor(before, after *http.Request) error {
+// lookFor has what was added, and the key of what is shown, looked for in the answer.
+func (s *sending) lookFor(use broker.Usable, before, after *http.Request, shown *clientcert.Certificate) error {
+	if use.Bare {
+		return nil
+	}
 	secrets, err := secretsOf(before, after)
+	for _, piece := range shown.Secrets() {
+		if len(piece) >= redact.MinSecret {
+			secrets = append(secrets, piece)
+		}
+	}
 	if err == nil {
 		s.redactor, err = s.b.p.redactors.take(s.ctx, s.b.who, s.leaseID, secrets)
 	}

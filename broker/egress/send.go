@@ -113,22 +113,23 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.named, err = s.discloses(use, out); err != nil {
 		return nil, deny(Doubt, err)
 	}
-	if !use.Bare {
-		if err := s.lookFor(before, out); err != nil {
-			return nil, err
-		}
+	shown, err := certificate(out.Context(), use, out)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.lookFor(use, before, out, shown); err != nil {
+		return nil, err
 	}
 	if err := s.meter(out); err != nil {
 		return nil, err
 	}
-	if s.pool, err = s.b.p.pool(s.b.who, use.Target, s.host); err != nil {
+	if s.pool, err = s.b.p.pool(s.b.who, use.Target, s.host, shown); err != nil {
 		return nil, err
 	}
 	if err := s.allow(use); err != nil {
 		return nil, err
 	}
-	res, err := s.pool.RoundTrip(out)
-	return res, unquoted(err)
+	return s.pool.trip(out)
 }
 
 // use asks for the credential, which is cut from here on when its time is over.

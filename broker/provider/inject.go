@@ -1,9 +1,11 @@
 package provider
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
+	"ebb/broker/clientcert"
 	"ebb/broker/exact"
 )
 
@@ -14,6 +16,15 @@ const (
 	MinInjected = 8
 	MaxInjected = 8 << 10
 )
+
+// Presenter is an Injector whose credential, or a part of it, is a client certificate of TLS:
+// ebb shows it when it connects for a request.
+type Presenter interface {
+	// Presents is what to show to the host of a request that Inject has accepted, nil = nothing.
+	// It wraps clientcert.ErrUnusable when what there is cannot be shown, and ErrElsewhere as
+	// Inject does.
+	Presents(context.Context, *http.Request, Target) (*clientcert.Certificate, error)
+}
 
 // Elsewhere is ErrElsewhere and why, which holds nothing that the sandbox wrote.
 func Elsewhere(why string) error { return fmt.Errorf("%w: %s", ErrElsewhere, why) }

@@ -31,6 +31,9 @@ func Program(t testing.TB, name string) string {
 		t.Fatalf("%s is no program of a counterpart", name)
 	}
 	path, err := exec.LookPath(name)
+	if err != nil { // servers are not on everybody's PATH
+		path, err = exec.LookPath("/usr/sbin/" + name)
+	}
 	if err != nil {
 		Missing(t, of, "install "+name)
 	}

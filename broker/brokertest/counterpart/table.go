@@ -39,6 +39,6 @@ var machine = []string{"cgroups", "hostname", "peer-pidfd", "pid-choice", "root"
 // programs are on the PATH or not: program to the counterpart it belongs to.
 var programs = map[string]string{
 	"curl": "tools", "wget": "tools", "python3": "tools",
-	"redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "openssl": "openssl",
+	"redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "openssl": "openssl", "nginx": "nginx",
 	"swtpm": "swtpm", "swtpm_setup": "swtpm", "swtpm_localca": "swtpm",
 }

@@ -13,19 +13,29 @@ import (
 
 // Config is the config part of a provider of this kind.
 type Config struct {
-	// Secret is its name in ebb's safe (`ebb secrets put`); or Vault says where it is.
+	// Secret is its name in ebb's safe (`ebb secrets put`); or Vault says where it is. None is
+	// needed where there is a ClientCertificate.
 	Secret string `json:"secret,omitempty"`
 	Vault  *KV    `json:"vault,omitempty"`
 	// Hosts are those that may get the secret, exactly: "api.example.com", or
 	// "api.example.com:8443". Only over https.
 	Hosts []string `json:"hosts"`
 	// Inject is where in a request it goes.
-	Inject Place `json:"inject"`
+	Inject Place `json:"inject,omitzero"`
+	// ClientCertificate is shown to Hosts when ebb connects to them; nil = none is.
+	ClientCertificate *Kept `json:"client_certificate,omitempty"`
 	// Secret values of answers, by name; nil = provider.CommonlyDisclosed, {} = none.
 	Disclosed *provider.Disclosed `json:"disclosed,omitempty"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
 	Grants provider.Grants[exact.Rule] `json:"grants"`
+}
+
+// Kept says where the PEM of a client certificate, its chain and its private key is: the name of
+// one secret in the safe, or Vault.
+type Kept struct {
+	Secret string `json:"secret,omitempty"`
+	Vault  *KV    `json:"vault,omitempty"`
 }
 
 // KV is a secret in version 2 of Vault's KV engine.
@@ -44,21 +54,15 @@ var fieldForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 func (c *Config) check(name string) error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	switch {
-	case (c.Secret == "") == (c.Vault == nil):
-		bad("secret, or vault: name where the secret is, once")
-	case c.Vault == nil && !safe.ValidName(c.Secret):
-		bad("secret: %q is not the name of a secret in the safe", c.Secret)
-	case c.Vault != nil:
-		if c.Vault.Mount == "" {
-			c.Vault.Mount = "secret"
-		}
-		if !vaultapi.ValidPath(c.Vault.Mount) || !vaultapi.ValidPath(c.Vault.Path) {
-			bad("vault: mount %q and path %q must be paths", c.Vault.Mount, c.Vault.Path)
-		}
-		if !fieldForm.MatchString(c.Vault.Field) {
-			bad("vault.field: name the field that holds the secret")
-		}
+	switch held := (Kept{c.Secret, c.Vault}); {
+	case held != (Kept{}) || c.ClientCertificate == nil:
+		held.check("", bad)
+		c.Inject.check(bad)
+	case c.Inject != (Place{}):
+		bad("inject: there is no secret or vault to take from what is put there")
+	}
+	if c.ClientCertificate != nil {
+		c.ClientCertificate.check("client_certificate.", bad)
 	}
 	if len(c.Hosts) == 0 || len(c.Hosts) > maxHosts {
 		bad("hosts: name 1 to %d", maxHosts)
@@ -68,7 +72,6 @@ func (c *Config) check(name string) error {
 			bad("hosts: %q is not the full name of a host in lower case, like api.example.com or api.example.com:8443", h)
 		}
 	}
-	c.Inject.check(bad)
 	c.Disclosed.Check("disclosed", bad)
 	if c.Disclosed == nil {
 		c.Disclosed = provider.CommonlyDisclosed()
@@ -78,4 +81,24 @@ func (c *Config) check(name string) error {
 	}
 	c.Grants.Check(name, bad, func(at string, r exact.Rule) { r.Check(at, bad) })
 	return errors.Join(errs...)
+}
+
+// check looks at the place of a secret; at is what stands before its keys.
+func (k Kept) check(at string, bad func(format string, a ...any)) {
+	switch {
+	case (k.Secret == "") == (k.Vault == nil):
+		bad("%ssecret, or %[1]svault: name where the secret is, once", at)
+	case k.Vault == nil && !safe.ValidName(k.Secret):
+		bad("%ssecret: %q is not the name of a secret in the safe", at, k.Secret)
+	case k.Vault != nil:
+		if k.Vault.Mount == "" {
+			k.Vault.Mount = "secret"
+		}
+		if !vaultapi.ValidPath(k.Vault.Mount) || !vaultapi.ValidPath(k.Vault.Path) {
+			bad("%svault: mount %q and path %q must be paths", at, k.Vault.Mount, k.Vault.Path)
+		}
+		if !fieldForm.MatchString(k.Vault.Field) {
+			bad("%svault.field: name the field that holds the secret", at)
+		}
+	}
 }

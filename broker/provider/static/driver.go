@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"ebb/broker/clientcert"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
-	"ebb/broker/vaultapi"
 	"ebb/scopes"
 )
 
@@ -16,7 +16,9 @@ import (
 type Driver struct {
 	cfg    Config
 	hosts  map[string]bool // host:port
-	secret source
+	secret source          // nil = nothing goes into requests
+	pem    source          // of the client certificate; nil = there is none
+	now    func() time.Time
 }
 
 var (
@@ -24,6 +26,7 @@ var (
 	_ provider.Injector  = (*Driver)(nil)
 	_ provider.Discloser = (*Driver)(nil)
 	_ provider.Upgrader  = (*Driver)(nil)
+	_ provider.Presenter = (*Driver)(nil)
 	_ provider.Checker   = (*Driver)(nil)
 )
 
@@ -33,7 +36,10 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 	if err := c.check(name); err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: c, hosts: map[string]bool{}}
+	if now == nil {
+		now = time.Now
+	}
+	d := &Driver{cfg: c, hosts: map[string]bool{}, now: now}
 	for _, h := range c.Hosts {
 		host, err := exact.ParseHost(h, 443)
 		if err != nil {
@@ -41,17 +47,16 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 		}
 		d.hosts[host.String()] = true
 	}
-	switch {
-	case c.Vault != nil:
-		client, err := vaultapi.New(c.Vault.Config, now)
-		if err != nil {
-			return nil, fmt.Errorf("vault: %w", err)
+	var err error
+	if held := (Kept{c.Secret, c.Vault}); held != (Kept{}) {
+		if d.secret, err = from(held, "", s, now); err != nil {
+			return nil, err
 		}
-		d.secret = fromVault(client, *c.Vault)
-	case s == nil:
-		return nil, errors.New("secret: there is no safe here to keep it in")
-	default:
-		d.secret = fromSafe(s, c.Secret)
+	}
+	if c.ClientCertificate != nil {
+		if d.pem, err = from(*c.ClientCertificate, "client_certificate.", s, now); err != nil {
+			return nil, err
+		}
 	}
 	return d, nil
 }
@@ -74,8 +79,12 @@ func (d *Driver) Check(s scopes.Set) error {
 	return nil
 }
 
-// fit reads the secret, and looks whether it can go where it has to.
+// fit reads the secret, and looks whether it can go where it has to. Where none is configured
+// it is empty.
 func (d *Driver) fit(ctx context.Context) (provider.Secret, error) {
+	if d.secret == nil {
+		return provider.Secret{}, nil
+	}
 	s, err := d.secret(ctx)
 	if err == nil {
 		err = d.cfg.Inject.fits(s)
@@ -95,13 +104,17 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, provider.Refused("The grant is incomplete.", errors.New("static: no lease, or no lifetime"))
 	}
 	_, err := d.fit(ctx)
-	if errors.Is(err, errMissing) || errors.Is(err, errUnfit) {
+	ends := g.ExpiresAt
+	if err == nil {
+		ends, err = d.until(ctx, ends)
+	}
+	if errors.Is(err, errMissing) || errors.Is(err, errUnfit) || errors.Is(err, clientcert.ErrUnusable) {
 		return provider.Credential{}, provider.Refused("The secret of this provider is missing or unusable. Tell the operator of the broker.", err)
 	}
 	if err != nil {
 		return provider.Credential{}, err
 	}
-	return provider.Credential{Token: provider.Placeholder(g.LeaseID), Type: "N_A", Format: provider.PlaceholderFormat, ExpiresAt: g.ExpiresAt, DiesAt: g.ExpiresAt}, nil
+	return provider.Credential{Token: provider.Placeholder(g.LeaseID), Type: "N_A", Format: provider.PlaceholderFormat, ExpiresAt: ends, DiesAt: ends}, nil
 }
 
 // Revoke has nothing to do: what ebb does not add to a request any more, nobody has.

@@ -41,6 +41,8 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 	if err != nil {
 		return fmt.Errorf("static: nothing can be added to the request: %w", err)
 	}
-	d.cfg.Inject.put(r, s)
+	if !s.Empty() {
+		d.cfg.Inject.put(r, s)
+	}
 	return nil
 }

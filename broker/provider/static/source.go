@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/hashicorp/vault/api"
 
@@ -18,6 +19,21 @@ var errMissing = errors.New("static: the secret is not there")
 
 // source is where the secret is.
 type source func(context.Context) (provider.Secret, error)
+
+// from is the source of a secret; at is the key of the configuration that names it.
+func from(k Kept, at string, s provider.Safe, now func() time.Time) (source, error) {
+	if k.Vault != nil {
+		client, err := vaultapi.New(k.Vault.Config, now)
+		if err != nil {
+			return nil, fmt.Errorf("%svault: %w", at, err)
+		}
+		return fromVault(client, *k.Vault), nil
+	}
+	if s == nil {
+		return nil, fmt.Errorf("%ssecret: there is no safe here to keep it in", at)
+	}
+	return fromSafe(s, k.Secret), nil
+}
 
 func fromSafe(s provider.Safe, name string) source {
 	return func(ctx context.Context) (provider.Secret, error) {

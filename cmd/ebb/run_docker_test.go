@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ebb/broker/brokertest/counterpart"
+)
+
+// static builds an ebb that runs in any image, for all tests once.
+var static = sync.OnceValues(func() (string, error) {
+	bin, err := build()
+	if err != nil {
+		return "", err
+	}
+	bin = filepath.Join(filepath.Dir(bin), "static", "ebb")
+	cmd := exec.Command("go", "build", "-o", bin, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, text)
+	}
+	return bin, nil
+})
+
+// dockerBed is an ebb whose boxes are a Docker daemon's.
+type dockerBed struct {
+	*outBed
+	host string
+}
+
+func newDockerBed(t *testing.T) *dockerBed {
+	t.Helper()
+	b := &dockerBed{outBed: newOutBed(t), host: counterpart.Need(t, "EBB_TEST_DOCKER")}
+	bin, err := static()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Dir(filepath.Dir(bin)), filepath.Dir(bin)} {
+		if err := os.Chmod(dir, 0o755); err != nil { // a box is another user
+			t.Fatal(err)
+		}
+	}
+	b.bin = bin
+	return b
+}
+
+// boxed is a command line that runs a script in a box.
+func (b *dockerBed) boxed(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
+	args := []string{"run", "--box", "docker", "--image", "ebb-bed", "--scope", "shop:**:*", "--heartbeat", "3s", "--env", "HOST=" + b.outBed.host}
+	cmd = b.ebb(append(append(args, flags...), "--", "sh", "-c", script)...)
+	cmd.Env = append(cmd.Env, "DOCKER_HOST="+b.host)
+	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, errs
+	return cmd, out, errs
+}
+
+// docker runs the client; what it says is for who asks.
+func (b *dockerBed) docker(args ...string) (string, error) {
+	text, err := exec.Command("docker", append([]string{"--host", b.host}, args...)...).CombinedOutput()
+	return string(text), err
+}
+
+// inWork waits for a file that the box leaves in the work directory.
+func (b *dockerBed) inWork(name string) {
+	b.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(b.work, name)); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("never: %s", name)
+		}
+	}
+}
+
+// TestRunDocker: a box of Docker's holds a placeholder, asks, and finds hosts by their names; its exit
+// code and its streams are those of any box. What makes no box is refused before a task is opened.
+func TestRunDocker(t *testing.T) {
+	t.Parallel()
+	b := newDockerBed(t)
+	b.serve()
+	b.put()
+	cmd, out, errs := b.boxed(`nc -w 5 ${HOST%:*} ${HOST#*:} </dev/null && echo reached; echo "$KEY"; ebb token --scope shop:orders:read >/dev/null && echo asked; cat >&2; env; exit 7`,
+		"--credential", "KEY=shop:orders:read", "--host", b.outBed.host, "--memory", "64M", "--cpus", "0.5")
+	cmd.Stdin = strings.NewReader("from outside")
+	_ = cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != 7 || !strings.HasPrefix(out.String(), "reached\nebb-placeholder.") || !strings.Contains(out.String(), "\nasked\n") || !strings.Contains(errs.String(), "from outside") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	if strings.Contains(out.String()+errs.String(), "canary") {
+		t.Errorf("the secret is in\n%s%s", out, errs)
+	}
+	for _, flags := range [][]string{{"--image", "--privileged"}, {"--image", "-v/:/x"}, {"--image", ""}, {"--image", "a\nb"}, {"--box", "bwrap"}, {"--box", "none"}} {
+		cmd, out, errs := b.boxed("echo ran", flags...)
+		if _ = cmd.Run(); cmd.ProcessState.ExitCode() != int(exitUsage) || out.Len() > 0 {
+			t.Errorf("%q: exit code %d\n%s%s", flags, cmd.ProcessState.ExitCode(), out, errs)
+		}
+	}
+}
+
+// TestRunDockerIdentity: the socket of a box answers the box and no other container that has it
+// (wrong_box), and the record says that a stranger came. Nothing outlives an ebb run that was killed.
+func TestRunDockerIdentity(t *testing.T) {
+	t.Parallel()
+	b := newDockerBed(t)
+	b.serve()
+	b.put()
+	cmd, out, errs := b.boxed(`printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' $HOST $HOST | nc -w 5 127.0.0.1 3128 | head -n 1 >mine; echo >up; sleep 600`, "--name", "orphan")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	b.inWork("up")
+	if mine, err := os.ReadFile(filepath.Join(b.work, "mine")); err != nil || !strings.HasPrefix(string(mine), "HTTP/1.1 200") {
+		t.Errorf("the box hears %q, %v", mine, err)
+	}
+	sockets, err := filepath.Glob(filepath.Join(b.home, "data", "*", "*", "out"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("sockets: %q, %v", sockets, err)
+	}
+	// Another container with the same socket, as root there: a program of this machine that speaks to it.
+	said, err := b.docker("run", "--rm", "--network", "none", "-v", filepath.Dir(sockets[0])+":/out", "-v", "/usr:/usr:ro", "-v", "/lib:/lib:ro", "-v", "/lib64:/lib64:ro", "ebb-bed",
+		"/usr/bin/curl", "-sS", "-m", "5", "--unix-socket", "/out/out", "http://"+b.outBed.host+"/v1/stolen")
+	if err == nil || !strings.Contains(said, "curl: (") {
+		t.Errorf("another container: %s, %v", said, err)
+	}
+	if list := b.must(b.ebb("audit", "list", "-o", "csv")); !strings.Contains(list, "box.stranger") {
+		t.Errorf("the record says\n%s", list)
+	}
+	// unshare has become ebb: this kills the runner itself.
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		boxes, _ := b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep", "--filter", "volume="+b.work)
+		tasks := b.must(b.ebb("task", "list", "-o", "csv"))
+		if strings.TrimSpace(boxes) == "" && strings.Contains(tasks, ",closed,orphan") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("left: %s\n%s\n%s%s", boxes, tasks, out, errs)
+		}
+	}
+}

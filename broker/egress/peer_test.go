@@ -25,6 +25,10 @@ const childSocket = "EGRESS_TEST_SOCKET"
 func TestMain(m *testing.M) {
 	path := os.Getenv(childSocket)
 	if path == "" {
+		if err := resolveProviders(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		os.Exit(m.Run())
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {

@@ -85,6 +85,9 @@ func (p *plan) args() ([]string, error) {
 
 // mount is one record of comma-separated values, as docker reads it.
 func (b bind) mount() (string, error) {
+	if strings.ContainsAny(b.from+b.to, "\r\n\x00") { // which such a record does not hold as they are
+		return "", fmt.Errorf("%w: the path %q cannot be said to Docker", box.ErrPlace, b.from)
+	}
 	record := []string{"type=bind", "src=" + b.from, "dst=" + b.to}
 	if !b.write {
 		// What is mounted below it would not be read-only everywhere: it is not there.

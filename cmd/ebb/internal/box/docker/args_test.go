@@ -67,7 +67,7 @@ func TestArgs(t *testing.T) {
 
 // FuzzMount: whatever a path is, docker reads the record as it was meant.
 func FuzzMount(f *testing.F) {
-	for _, path := range []string{"/a", "/a,readonly=false", `/a"b`, "/a,dst=/etc", "/a\n,b", " /a", `/a\`, "/a=b"} {
+	for _, path := range []string{"/a", "/a,readonly=false", `/a"b`, "/a,dst=/etc", "/a\n,b", "/a\r\nb", " /a", `/a\`, "/a=b"} {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {

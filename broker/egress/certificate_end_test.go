@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -208,5 +209,18 @@ func TestClientCertificateIsRevokedWhileUsed(t *testing.T) {
 				t.Errorf("%d keys are in memory", n)
 			}
 		})
+	}
+}
+
+// An alert of an upstream that asks for no certificate is about something else.
+func TestAlertsThatAreAboutNoCertificate(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, who, func(s *httptest.Server) {
+		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return new(tls.Config), nil }} // it knows no name
+	})
+	x := b.box(t)
+	res, body := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
+	if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, `"upstream_unreachable"`) || !strings.Contains(b.log.String(), "remote error") {
+		t.Errorf("%s %s", res.Status, body)
 	}
 }

@@ -151,7 +151,8 @@ func (b *Broker) Bare(ctx context.Context, c Caller) ([]Usable, error) {
 	var out []Usable
 	for _, l := range ls {
 		driver := b.cfg.Providers[l.Provider].Driver
-		if injector, is := driver.(provider.Injector); is && driver.Traits().Bare {
+		// What has an Upstream has a credential, which is added to what names it alone.
+		if injector, is := driver.(provider.Injector); is && driver.Traits().Bare && l.Upstream == nil {
 			out = append(out, Usable{Injector: injector, Bare: true, Target: b.targetOf(l, provider.Secret{})})
 		}
 	}

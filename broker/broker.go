@@ -210,7 +210,7 @@ func (c *Config) check() error {
 	need(c.Limits.TicketTTL <= time.Minute, "Limits.TicketTTL is at most 60 s")
 	for name, p := range c.Providers {
 		need(p.Driver != nil && p.Resource != "", "provider "+name+" needs a driver and a resource")
-		need(p.Driver == nil || !p.Driver.Traits().ThirdParty || c.Sealer != nil, "provider "+name+" mints at a third party: a Sealer is required")
+		need(p.Driver == nil || !p.Driver.Traits().ThirdParty && !p.Driver.Traits().Seals || c.Sealer != nil, "provider "+name+" mints at a third party: a Sealer is required")
 		_, injects := p.Driver.(provider.Injector)
 		need(p.Driver == nil || !p.Driver.Traits().Bare || p.Driver.Traits().InjectOnly, "provider "+name+" says that it adds nothing to requests, and hands something out")
 		need(p.Driver == nil || !p.Driver.Traits().InjectOnly || injects, "provider "+name+" says that its credentials are only injected, and cannot inject them")

@@ -86,6 +86,7 @@
 //	tombs.go       the ends that this process knows of, whatever the ledger says
 //	introspect.go  RFC 7662 and RFC 7009
 //	use.go         what the egress proxy asks before each request: may this caller use that credential now; reach.go the same of connections
+//	sealing.go     leases of what an answer through egress makes
 //	use_record.go  what of that is on the record
 //	box.go         ways out of sandboxes, as runners ask for them and as the record has them
 //	cut.go         what goes on by a task or a lease is told of its end: Cutter

@@ -49,7 +49,7 @@ func (b *Broker) frame(w want, d decided, now time.Time) (scopes.Set, time.Time,
 // mint records, then answers (I1). Own tokens have no third party, so intent and
 // lease are one write: a token that was signed but not recorded is known to nobody.
 func (b *Broker) mint(ctx context.Context, w want, d decided) (Token, error) {
-	if b.upstreams[w.name] != nil {
+	if w.provider.Driver.Traits().ThirdParty {
 		out, _, err := b.mintUpstream(ctx, w, d)
 		return out, err
 	}

@@ -96,10 +96,18 @@ func (m *minting) intend(ctx context.Context) error {
 	if m.turn, granted = m.u.minting.Try(m.b.now()); !granted {
 		return unavailable(errors.New("the breaker of the provider opened"))
 	}
+	err := m.issue(ctx)
+	if err != nil {
+		m.turn.Cancel()
+	}
+	return err
+}
+
+// issue makes the intent durable.
+func (m *minting) issue(ctx context.Context) error {
 	moved := m.u.held.move()
 	if err := m.b.issue(ctx, m.lease, m.d, m.w.live.Caps.Uses, audit.LeaseIntended); err != nil {
 		moved(0)
-		m.turn.Cancel()
 		return err
 	}
 	moved(1)

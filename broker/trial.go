@@ -80,6 +80,9 @@ func (b *Broker) TryProvider(ctx context.Context, who Principal, name string, sp
 // tried finds the provider of a trial, before anybody calls it.
 func (b *Broker) tried(name string, spec TrialSpec) (*upstream, error) {
 	u := b.upstreams[name]
+	if u != nil && !u.traits.ThirdParty { // what it mints is ebb's own
+		u = nil
+	}
 	p, own := b.cfg.Providers[name]
 	if own && u == nil && p.Driver.Traits().InjectOnly {
 		if !spec.Scopes.Empty() {

@@ -77,7 +77,7 @@ func newUpstream(name string, p Provider, m *upstreamMetrics) *upstream {
 func newUpstreams(c Config, m *metrics) map[string]*upstream {
 	out := map[string]*upstream{}
 	for name, p := range c.Providers {
-		if p.Driver.Traits().ThirdParty {
+		if t := p.Driver.Traits(); t.ThirdParty || t.Seals {
 			out[name] = newUpstream(name, p, m.upstream(name))
 		}
 	}

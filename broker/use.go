@@ -34,7 +34,8 @@ type Usable struct {
 	Connector provider.Connector // nil = it opens no session
 	Bare      bool               // it adds nothing: there is no secret that could come back
 
-	task Task
+	task  Task
+	lease Lease
 }
 
 // Why a caller may not use it, who is told one thing for all of them.
@@ -75,7 +76,7 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	}
 	target := b.targetOf(l, handle)
 	target.DiesAt, target.Now = earliest(l.ExpiresAt, target.DiesAt), b.now()
-	return Usable{Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare, task: t, Target: target}, nil
+	return Usable{Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare && handle.Empty(), task: t, lease: l, Target: target}, nil
 }
 
 // liveUse counts one use of a lease, if it and its task are alive, and returns the task.

@@ -23,6 +23,7 @@
 //	bare.go         requests that need no credential, and whether a lease may be used still
 //	header.go       Clean: what of a request's headers leaves
 //	disclosed.go    what looks in answers for credentials that they make
+//	seal.go         credentials that answers make and a box goes on to use; answer.go what such an answer may be
 //	send.go         the credential is added, the answer is read
 //	secrets.go      what was added to it
 //	redactors.go    what looks for that in answers, once for each lease

@@ -43,10 +43,12 @@ type Record interface {
 
 // Config is what New needs.
 type Config struct {
-	Leases Leases  // required
-	Hosts  Hosts   // nil = none is reached
-	Record Record  // required
-	Dialer *Dialer // required
+	Leases Leases // required
+	Hosts  Hosts  // nil = none is reached
+	Record Record // required
+	// Answers keeps credentials that answers make; nil = such requests stay.
+	Answers Answers
+	Dialer  *Dialer // required
 	// Roots verify upstreams; nil = those of this machine.
 	Roots  *x509.CertPool
 	Logger *slog.Logger     // nil = discard

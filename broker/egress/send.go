@@ -39,11 +39,14 @@ type sending struct {
 	long     bool                         // the answer says that it is
 	pool     *pool                        // of the upstream
 
-	ends     time.Time     // when the lease has had its time
-	expiry   *time.Timer   // cuts then
-	redactor *redactor     // of what was added; nil = nothing was
-	named    *redact.Named // credentials that the answer makes; nil = it makes none
-	echoes   atomic.Int64  // secrets that came back
+	ends     time.Time       // when the lease has had its time
+	expiry   *time.Timer     // cuts then
+	redactor *redactor       // of what was added; nil = nothing was
+	named    *redact.Named   // credentials that the answer makes; nil = it makes none
+	sealing  *broker.Sealing // of those that get placeholders; nil = none do
+	members  []string        // that hold those
+	hidden   []*redactor     // of those
+	echoes   atomic.Int64    // secrets that came back
 }
 
 // over lets go of what it holds, when the answer is all back.
@@ -51,6 +54,7 @@ func (s *sending) over() {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
+	s.unseal()
 	if s.redactor != nil {
 		s.b.p.redactors.give(s.redactor, s.life())
 	}
@@ -126,7 +130,13 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.pool, err = s.b.p.pool(s.b.who, use.Target, s.host, shown); err != nil {
 		return nil, err
 	}
+	if err := s.seals(use, out); err != nil {
+		return nil, err
+	}
 	if err := s.allow(use); err != nil {
+		if s.sealing != nil {
+			s.sealing.Nothing()
+		}
 		return nil, err
 	}
 	return s.pool.trip(out)
@@ -165,6 +175,9 @@ func (s *sending) answer(r *http.Response) error {
 	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
 		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))
 	}
+	if s.sealed(r.StatusCode) {
+		return s.seal(r)
+	}
 	s.clean(r.Header)
 	s.clean(r.Trailer) // of which the names are announced
 	if r.Body == nil || r.Body == http.NoBody {
@@ -179,9 +192,7 @@ func (s *sending) answer(r *http.Response) error {
 	if r.Request == nil || r.Request.Method != http.MethodHead {
 		r.Header.Del("Content-Length")
 	}
-	for _, name := range []string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Accept-Ranges"} {
-		r.Header.Del(name)
-	}
+	dropDigests(r.Header)
 	count := func(n int) { s.echoes.Add(int64(n)) }
 	if s.redactor != nil {
 		r.Body = s.redactor.Reader(r.Body, count)
@@ -191,6 +202,13 @@ func (s *sending) answer(r *http.Response) error {
 	}
 	r.Body = &answerBody{ReadCloser: r.Body, s: s, r: r}
 	return nil
+}
+
+// dropDigests removes what is said of a body that is about to become another.
+func dropDigests(h http.Header) {
+	for _, name := range []string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Accept-Ranges"} {
+		h.Del(name)
+	}
 }
 
 func identity(codings []string) bool {
@@ -216,16 +234,23 @@ func (s *sending) clean(h http.Header) {
 			}
 		}
 	}
-	if s.redactor == nil {
-		return
+	if s.redactor != nil {
+		s.cleanOf(h, s.redactor)
 	}
+	for _, x := range s.hidden {
+		s.cleanOf(h, x)
+	}
+}
+
+// cleanOf marks one secret.
+func (s *sending) cleanOf(h http.Header, x *redactor) {
 	for name, values := range h {
 		for i, v := range values {
-			text, n := s.redactor.Text(v)
+			text, n := x.Text(v)
 			values[i] = text
 			s.echoes.Add(int64(n))
 		}
-		if _, n := s.redactor.Text(name); n > 0 {
+		if _, n := x.Text(name); n > 0 {
 			delete(h, name)
 			s.echoes.Add(int64(n))
 		}

@@ -14,6 +14,7 @@
 //	grants.go    scopes that the configuration names one by one
 //	inject.go    what injectors share
 //	disclosed.go   what their answers may hold that is secret
+//	sealing.go   AnswerSealer: answers that make credentials which stay in ebb
 //	name.go      the name of a lease's object at a provider
 //	placeholder.go  what stands for a credential that stays in ebb
 //	safe.go      Safe: secrets of the operator that outlive the process

@@ -116,6 +116,10 @@ type Traits struct {
 	// Bare: nothing is added to the requests that its leases are for, and none has to hold a
 	// placeholder. It is InjectOnly too.
 	Bare bool
+	// Seals: answers to requests of its leases make credentials (AnswerSealer), each of which has
+	// a lease with an end of its own that is owed as those of a third party are. What is
+	// promised of revocability is then that of the weakest.
+	Seals bool
 	// Lasting credentials never die by themselves (a database role): the broker
 	// never gives up revoking one.
 	Lasting bool

@@ -28,7 +28,7 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 		listen = n.listener.Addr().String()
 	}
 	proxy, err := egress.New(egress.Config{
-		Leases: n.broker, Hosts: n.broker, Record: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now,
+		Leases: n.broker, Hosts: n.broker, Record: n.broker, Answers: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now,
 		Dialer: &egress.Dialer{Resolver: s.Resolver, Private: s.Egress.Private(), Own: ownPlaces(listen)},
 	})
 	if err != nil {

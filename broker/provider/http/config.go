@@ -14,6 +14,8 @@ type Config struct {
 	Allow []string `json:"allow"`
 	// Port of the hosts; 0 = 443.
 	Port uint16 `json:"port,omitempty"`
+	// SealResponse are routes whose answers make credentials that stay in ebb; none is named twice.
+	SealResponse []Seal `json:"seal_response,omitempty"`
 }
 
 const maxAllow = 64

@@ -12,14 +12,18 @@ import (
 
 // Driver lets requests through.
 type Driver struct {
-	allow scopes.Set
-	port  uint16
+	allow     scopes.Set
+	port      uint16
+	routes    []route
+	disclosed *provider.Disclosed // nil = answers make nothing
 }
 
 var (
-	_ provider.Driver    = (*Driver)(nil)
-	_ provider.Injector  = (*Driver)(nil)
-	_ provider.Describer = (*Driver)(nil)
+	_ provider.Driver       = (*Driver)(nil)
+	_ provider.Injector     = (*Driver)(nil)
+	_ provider.Discloser    = (*Driver)(nil)
+	_ provider.AnswerSealer = (*Driver)(nil)
+	_ provider.Describer    = (*Driver)(nil)
 )
 
 // New makes a driver of a provider.
@@ -28,12 +32,22 @@ func New(name string, c Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{allow: set, port: cmp.Or(c.Port, 443)}, nil
+	var errs []error
+	routes := c.routes(name, set, func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Driver{allow: set, port: cmp.Or(c.Port, 443), routes: routes, disclosed: disclosed(routes)}, nil
 }
 
-// Traits: nothing comes into being anywhere, and nothing is added to a request.
+// Traits: nothing comes into being anywhere, and nothing is added to a request. Where answers
+// make credentials, nothing but time ends those at their upstream.
 func (d *Driver) Traits() provider.Traits {
-	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Bare: true}
+	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Bare: true}
+	if len(d.routes) > 0 {
+		t.Seals, t.Revocability.Class = true, provider.ClassTTLOnly
+	}
+	return t
 }
 
 // Check accepts what the configuration allows.

@@ -15,18 +15,14 @@ import (
 // Injects implements provider.Injector.
 func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
 
-// Inject implements provider.Injector: it adds nothing, and says whether the request is one
+// Inject implements provider.Injector: it adds nothing but what an answer has made, and says whether the request is one
 // of the lease's scopes. Names of packages hold an encoded slash, and pages have names of any
 // script.
 func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
 		return errors.New("http: the lease is over")
 	}
-	host, err := exact.Origin(r)
-	if err != nil {
-		return provider.Elsewhere(err.Error())
-	}
-	path, err := exact.Target(r, exact.PathForm{Slash: true, Text: true})
+	host, path, err := place(r)
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
@@ -39,10 +35,30 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 			continue // who reads sends nothing: a body would carry out what the box knows
 		}
 		if host.Port == d.port && covers(s, host.Name, r.Method, path) {
-			return nil
+			return d.add(r, t)
 		}
 	}
 	return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
+}
+
+// add adds what an answer has made to a request, if the lease is of that.
+func (d *Driver) add(r *http.Request, t provider.Target) error {
+	if t.Handle.Empty() {
+		return nil
+	}
+	s, err := d.added(t)
+	if err == nil {
+		s.AddTo(r)
+	}
+	return err
+}
+
+// place is where a request goes, if everybody would say so.
+func place(r *http.Request) (host exact.Host, path []string, err error) {
+	if host, err = exact.Origin(r); err == nil {
+		path, err = exact.Target(r, exact.PathForm{Slash: true, Text: true})
+	}
+	return host, path, err
 }
 
 // covers reports whether a request is one of a scope's. A segment with an encoded slash

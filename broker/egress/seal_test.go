@@ -1,0 +1,319 @@
+package egress_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/egress"
+	web "ebb/broker/provider/http"
+	"ebb/scopes"
+)
+
+// made is what the upstream's token endpoint answers, and nobody in a box may see.
+const made = "at_canary_made_0123456789"
+
+// tokens is a bed with a provider whose token endpoint answers as said; /v1/ says what a request
+// came with.
+type tokens struct {
+	*bed
+	x       *box
+	url     string
+	answer  atomic.Pointer[http.HandlerFunc]
+	journal downJournal
+}
+
+// downJournal is one that takes no word of what came of an intent while it is down.
+type downJournal struct {
+	broker.Journal
+	down atomic.Bool
+}
+
+func (j *downJournal) Append(ctx context.Context, r broker.Record) error {
+	if j.down.Load() && r.SettleLease != nil {
+		return errors.New("down")
+	}
+	return j.Journal.Append(ctx, r)
+}
+
+const tokenScopes = "web:api.example.com/oauth/**:write web:api.example.com/v1/**:read"
+
+func newTokens(t *testing.T) *tokens {
+	t.Helper()
+	k := &tokens{}
+	k.bed = newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if strings.HasPrefix(strings.ToLower(r.URL.Path), "/oauth") {
+			(*k.answer.Load())(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, r.Header.Get("Authorization")+" "+r.Header.Get("X-Api-Key"))
+	})
+	_, port, _ := strings.Cut(k.host, ":")
+	n, _ := strconv.Atoi(port)
+	d, err := web.New("web", web.Config{
+		Allow: []string{"api.example.com/oauth/**:write", "api.example.com/oauth/**:read", "api.example.com/v1/**:read", "api.example.com/v2/**:read"}, Port: uint16(n),
+		SealResponse: []web.Seal{{Method: "POST", Host: "api.example.com", Path: "/oauth/token", Members: []string{"access_token", "id_token"}, Use: []string{"api.example.com/v1/**:read"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := k.Config
+	k.journal.Journal = c.Journal
+	c.Journal, c.Registerer, c.Providers = &k.journal, nil, map[string]broker.Provider{"stripe": c.Providers["stripe"], "web": {Driver: d, Kind: "http", Resource: "https://web.test/"}}
+	if k.Broker, err = broker.New(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	k.with(t, func(p *egress.Config) { p.Leases, p.Record, p.Answers = k.Broker, k.Broker, k.Broker })
+	k.x, k.url = k.another(t), "https://"+k.host
+	k.says(`{"access_token":"` + made + `","token_type":"Bearer","expires_in":3600}`)
+	return k
+}
+
+// another is the box of another task.
+func (k *tokens) another(t *testing.T) *box {
+	t.Helper()
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("stripe:**:* web:**:*")
+	return k.boxOf(t, k.Open(t, spec))
+}
+
+func (k *tokens) says(body string) {
+	k.does(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+}
+
+func (k *tokens) does(h http.HandlerFunc) { k.answer.Store(&h) }
+
+// login asks the token endpoint, and returns the answer.
+func (k *tokens) login(t *testing.T, x *box) (*http.Response, string) {
+	t.Helper()
+	return send(t, x.client(t, false), "POST", k.url+"/oauth/token", "grant_type=x")
+}
+
+// token is a placeholder that login has got.
+func (k *tokens) token(t *testing.T, x *box) string {
+	t.Helper()
+	res, body := k.login(t, x)
+	var a struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.Unmarshal([]byte(body), &a); res.StatusCode != http.StatusOK || err != nil || !strings.HasPrefix(a.Token, egress.Prefix) {
+		t.Fatalf("%d %s (%v)", res.StatusCode, body, err)
+	}
+	return a.Token
+}
+
+// works reports whether a placeholder is good for a request of a box.
+func (k *tokens) works(t *testing.T, x *box, token, path string) bool {
+	t.Helper()
+	before := len(k.arrived())
+	res, body, err := try(t, x.client(t, false), "GET", k.url+path, "", "Authorization", "Bearer "+token)
+	if strings.Contains(body, made) {
+		t.Errorf("the box sees it: %s", body)
+	}
+	seen := k.arrived()[before:]
+	good := err == nil && res.StatusCode == http.StatusOK
+	if got := len(seen) == 1 && seen[0].Header.Get("Authorization") == "Bearer "+made; got != good || len(seen) > 1 {
+		t.Errorf("%v, and the upstream has got %v", res, seen)
+	}
+	return good
+}
+
+// sealedLeases are those of a task that have a parent.
+func (k *tokens) sealedLeases(t *testing.T, taskID string) (all []broker.Lease) {
+	t.Helper()
+	ls, err := k.Config.Journal.Leases(t.Context(), broker.LeaseFilter{TaskID: taskID, Now: k.Config.Now(), Handles: true, Page: broker.Page{Limit: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range ls {
+		if l.ParentID != "" {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// TestSealedAnswer (case 89): the box gets a placeholder, works with it where the configuration says
+// so, and nowhere does what the upstream has made show. It is a lease of the record.
+func TestSealedAnswer(t *testing.T) {
+	t.Parallel()
+	k := newTokens(t)
+	parent, err := k.x.s.Ask(t, tokenScopes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.does(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Copy", "v="+made)
+		w.Header().Set("Trailer", "X-Last")
+		for _, c := range `{"token_type":"Bearer", "\u0061ccess_token" : "\u0061t_canary_made_0123456789","note":"` + made + `","refresh_token":"rt_canary_x","expires_in":1200}` {
+			_, _ = fmt.Fprint(w, string(c))
+			_ = http.NewResponseController(w).Flush()
+		}
+		w.Header().Set("X-Last", made)
+	})
+	res, body := k.login(t, k.x)
+	var a map[string]any
+	if err := json.Unmarshal([]byte(body), &a); err != nil || res.StatusCode != http.StatusOK || int64(len(body)) != res.ContentLength {
+		t.Fatalf("%d %s: %v", res.StatusCode, body, err)
+	}
+	token, _ := a["access_token"].(string)
+	if all := body + fmt.Sprint(res.Header, res.Trailer); strings.Contains(all, "canary") || a["note"] != "[redacted]" || a["refresh_token"] != "[redacted]" || a["token_type"] != "Bearer" || !strings.HasPrefix(token, egress.Prefix) {
+		t.Fatalf("the box got %s", all)
+	}
+	if !k.works(t, k.x, token, "/v1/a") {
+		t.Error("it does not work")
+	}
+	for _, path := range []string{"/v2/a", "/oauth/x"} {
+		if k.works(t, k.x, token, path) {
+			t.Errorf("it works for %s", path)
+		}
+	}
+	if res, _ := send(t, k.x.client(t, false), "GET", k.url+"/v1/a", ""); res.StatusCode != http.StatusOK || k.arrived()[len(k.arrived())-1].Header.Get("Authorization") != "" {
+		t.Error("it is added to what does not name it")
+	}
+	if k.works(t, k.another(t), token, "/v1/a") {
+		t.Error("another box has it, too")
+	}
+	ls := k.sealedLeases(t, k.x.s.Task.ID)
+	live := 0
+	for _, l := range ls {
+		if l.ParentID != parent.LeaseID || l.Sandbox == "" || l.Delivery != "egress" || l.Scopes.String() != "web:api.example.com/v1/**:read" || strings.Contains(l.Upstream.Handle, "canary") {
+			t.Errorf("%+v", l)
+		}
+		if l.State == broker.LeaseLive {
+			live++
+			if egress.Prefix+l.ID != token || l.Upstream.Handle == "" || l.ExpiresAt.Sub(l.IssuedAt).Seconds() > 1200 {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+	if live != 1 || len(ls) != 2 {
+		t.Errorf("%d of %d live", live, len(ls))
+	}
+	k.recorded(t, strings.TrimPrefix(token, egress.Prefix), parent.LeaseID)
+}
+
+// recorded looks whether the record says what was made, of what, and that it was used.
+func (k *tokens) recorded(t *testing.T, leaseID, parentID string) {
+	t.Helper()
+	es, err := k.Broker.Entries(t.Context(), k.Principals[brokertest.Auditor], broker.EntryFilter{TaskID: k.x.s.Task.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for e, err := range es {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(e.Data), "canary") {
+			t.Errorf("on the record: %s", e.Data)
+		}
+		if e.LeaseID != leaseID {
+			continue
+		}
+		kinds = append(kinds, e.Kind)
+		if e.Kind == audit.LeaseIssued && !strings.Contains(string(e.Data), parentID) {
+			t.Errorf("issued without its parent: %s", e.Data)
+		}
+	}
+	if got := strings.Join(kinds, " "); !strings.HasPrefix(got, audit.LeaseIntended+" "+audit.LeaseIssued+" "+audit.EgressAllowed) {
+		t.Errorf("on the record: %s", got)
+	}
+}
+
+// TestAnswersThatAreWithheld: what cannot be read in one way reaches nobody, and leaves nothing that
+// could be used.
+func TestAnswersThatAreWithheld(t *testing.T) {
+	t.Parallel()
+	k := newTokens(t)
+	if _, err := k.x.s.Ask(t, tokenScopes); err != nil {
+		t.Fatal(err)
+	}
+	pad := func(n int) string {
+		const frame = `{"access_token":"` + made + `","pad":""}`
+		return `{"access_token":"` + made + `","pad":"` + strings.Repeat("x", n-len(frame)) + `"}`
+	}
+	long := strings.Repeat("x", 8<<10+1)
+	for name, tt := range map[string]struct{ body, reason string }{
+		"largest":               {pad(64 << 10), ""},
+		"too large":             {pad(64<<10 + 1), "seal_too_large"},
+		"twice":                 {`{"access_token":"` + made + `","access_token":"` + made + `x"}`, "seal_ambiguous"},
+		"twice, escaped":        {`{"access_token":"` + made + `","\u0061ccess_token":"` + made + `x"}`, "seal_ambiguous"},
+		"twice, another":        {`{"access_token":"` + made + `","a":1,"a":2}`, "seal_ambiguous"},
+		"nested":                {`{"data":{"access_token":"` + made + `"}}`, "seal_ambiguous"},
+		"nested, escaped":       {`{"access_token":"` + made + `","data":[{"x":{"id\u005ftoken":"` + made + `y"}}]}`, "seal_ambiguous"},
+		"another case":          {`{"Access_Token":"` + made + `"}`, "seal_ambiguous"},
+		"a letter like s":       {`{"acce\u017fs_token":"` + made + `"}`, "seal_ambiguous"},
+		"number":                {`{"access_token":1234567890123}`, "seal_bad_value"},
+		"null":                  {`{"access_token":null}`, "seal_bad_value"},
+		"object":                {`{"access_token":{"value":"` + made + `"}}`, "seal_bad_value"},
+		"array":                 {`{"access_token":["` + made + `"]}`, "seal_bad_value"},
+		"second one is none":    {`{"access_token":"` + made + `","id_token":7}`, "seal_bad_value"},
+		"empty":                 {`{"access_token":""}`, "seal_bad_value"},
+		"short":                 {`{"access_token":"canary7"}`, "seal_bad_value"},
+		"long":                  {`{"access_token":"` + long + `"}`, "seal_bad_value"},
+		"next header":           {`{"access_token":"` + made + `\r\nX-Admin: 1"}`, "seal_bad_value"},
+		"space":                 {`{"access_token":"` + made + ` x"}`, "seal_bad_value"},
+		"not ASCII":             {`{"access_token":"` + made + `\u00e9"}`, "seal_bad_value"},
+		"placeholder":           {`{"access_token":"ebb-placeholder.lse_0123456789"}`, "seal_bad_value"},
+		"invalid UTF-8":         {"{\"access_token\":\"" + made + "\xff\"}", "seal_not_json"},
+		"lone surrogate":        {`{"access_token":"` + made + `\ud800"}`, "seal_not_json"},
+		"UTF-8 with a mark":     {"\xef\xbb\xbf{\"access_token\":\"" + made + "\"}", "seal_not_json"},
+		"UTF-16":                {"{\x00\"\x00a\x00", "seal_not_json"},
+		"form":                  {"access_token=" + made + "&token_type=bearer", "seal_not_json"},
+		"no object":             {`["` + made + `"]`, "seal_not_json"},
+		"string":                {`"` + made + `"`, "seal_not_json"},
+		"more behind":           {`{"access_token":"` + made + `"}{}`, "seal_not_json"},
+		"half":                  {`{"access_token":"` + made + `"`, "seal_not_json"},
+		"nothing":               {``, "seal_not_json"},
+		"for no time":           {`{"access_token":"` + made + `","expires_in":0}`, "seal_bad_lifetime"},
+		"over":                  {`{"access_token":"` + made + `","expires_in":-1}`, "seal_bad_lifetime"},
+		"half a second":         {`{"access_token":"` + made + `","expires_in":1.5}`, "seal_bad_lifetime"},
+		"no number":             {`{"access_token":"` + made + `","expires_in":"3600"}`, "seal_bad_lifetime"},
+		"longer than all is":    {`{"access_token":"` + made + `","expires_in":9223372036854775807}`, "seal_bad_lifetime"},
+		"said in its own rest":  {`{"access_token":":\"1\",\"x_y_z","a":"1","x_y_z":""}`, "seal_ambiguous"},
+		"deep":                  {`{"access_token":"` + made + `","a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, "seal_not_json"},
+		"JSON inside of a text": {`{"access_token":"` + made + `","a":"{\"id_token\":\"canary_inside\"}"}`, ""},
+	} {
+		k.says(tt.body)
+		res, got := k.login(t, k.x)
+		if tt.reason == "" {
+			if res.StatusCode != http.StatusOK || strings.Contains(got, "canary") || !strings.Contains(got, egress.Prefix) {
+				t.Errorf("%s: %d %.200s", name, res.StatusCode, got)
+			}
+			k.endSealed(t)
+			continue
+		}
+		if res.StatusCode != http.StatusBadGateway || strings.TrimSpace(got) != `{"error":"egress_denied","reason":"`+tt.reason+`"}` {
+			t.Errorf("%s: %d %.200s, want %s", name, res.StatusCode, got, tt.reason)
+		}
+		for _, l := range k.sealedLeases(t, k.x.s.Task.ID) {
+			if l.State == broker.LeaseLive || l.State == broker.LeaseIntent || l.RevokedBy == broker.Self && l.Upstream.Handle != "" {
+				t.Errorf("%s: left a lease that is %s", name, l.State)
+			}
+		}
+	}
+}
+
+// endSealed ends what is live of it.
+func (k *tokens) endSealed(t *testing.T) {
+	t.Helper()
+	for _, l := range k.sealedLeases(t, k.x.s.Task.ID) {
+		if l.State == broker.LeaseLive {
+			if _, err := k.Broker.RevokeLease(t.Context(), k.Principals[brokertest.Operator], l.ID, "over"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -204,3 +204,18 @@ func TestSealedWithinItsLease(t *testing.T) {
 		t.Errorf("where nobody keeps it: %d %s", res.StatusCode, body)
 	}
 }
+
+// TestSealedIsNamedOrNotUsed: what an answer has made is added to no request that does not name it, though
+// its lease is the newest that is for one.
+func TestSealedIsNamedOrNotUsed(t *testing.T) {
+	t.Parallel()
+	k := newTokens(t)
+	if _, err := k.x.s.Ask(t, tokenScopes); err != nil {
+		t.Fatal(err)
+	}
+	made := strings.TrimPrefix(k.token(t, k.x), egress.Prefix)
+	all, err := k.Broker.Bare(t.Context(), broker.Caller{TaskID: k.x.s.Task.ID})
+	if err != nil || len(all) != 1 || all[0].Target.LeaseID == made {
+		t.Errorf("%d leases are for requests without a placeholder: %v", len(all), err)
+	}
+}

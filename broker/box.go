@@ -127,32 +127,48 @@ func (b *Broker) Injectable(ctx context.Context, c Caller) ([]Lease, error) {
 
 // liveOf are the live leases of a caller that are for something, the newest first. Whether one
 // may be used now says its use.
-func (b *Broker) liveOf(ctx context.Context, c Caller, is func(Lease) bool) ([]Lease, error) {
-	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: c.TaskID, State: LeaseLive, Now: b.now(), Page: Page{Limit: maxLive, Desc: true}})
-	if err != nil {
-		return nil, unavailable(err)
-	}
+func (b *Broker) liveOf(ctx context.Context, c Caller, is func(Lease) bool) (out []Lease, err error) {
 	now := b.now()
-	return slices.DeleteFunc(ls, func(l Lease) bool {
-		return !is(l) || !theirs(l, c) || !now.Before(l.ExpiresAt) || b.tombs.has(l.ID, now) || b.tombs.has(l.TaskID, now)
-	}), nil
+	page := Page{Limit: maxLive, Desc: true}
+	for range maxPages {
+		ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{TaskID: c.TaskID, State: LeaseLive, Now: now, Page: page})
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, l := range ls {
+			if is(l) && theirs(l, c) && now.Before(l.ExpiresAt) && !b.tombs.has(l.ID, now) && !b.tombs.has(l.TaskID, now) {
+				out = append(out, l)
+			}
+		}
+		if len(ls) < maxLive || len(out) >= maxLive {
+			break
+		}
+		page.After = ls[len(ls)-1].ID
+	}
+	return out[:min(len(out), maxLive)], nil
 }
 
-// maxLive bounds those that are looked at.
-const maxLive = 200
+// maxLive bounds those that are found, maxPages those that are looked at: what one tool has asked for
+// leaves the others theirs.
+const (
+	maxLive  = 200
+	maxPages = 25
+)
 
 // Bare are the leases of a caller by which requests leave that hold no placeholder, the
 // newest first. Whether one may be used now is Use's to say.
 func (b *Broker) Bare(ctx context.Context, c Caller) ([]Usable, error) {
-	ls, err := b.Injectable(ctx, c)
+	// What has an Upstream has a credential, which is added to what names it alone.
+	ls, err := b.liveOf(ctx, c, func(l Lease) bool {
+		p, known := b.cfg.Providers[l.Provider]
+		return known && p.Driver.Traits().Bare && l.Upstream == nil && b.byEgress(l)
+	})
 	if err != nil {
 		return nil, err
 	}
 	var out []Usable
 	for _, l := range ls {
-		driver := b.cfg.Providers[l.Provider].Driver
-		// What has an Upstream has a credential, which is added to what names it alone.
-		if injector, is := driver.(provider.Injector); is && driver.Traits().Bare && l.Upstream == nil {
+		if injector, is := b.cfg.Providers[l.Provider].Driver.(provider.Injector); is {
 			out = append(out, Usable{Injector: injector, Bare: true, Target: b.targetOf(l, provider.Secret{})})
 		}
 	}

@@ -48,7 +48,7 @@ type Lease struct {
 	Binding   provider.Binding `json:"cnf"`
 	Class     provider.Class   `json:"revocability"`
 	RequestID string           `json:"request_id,omitempty"` // the approval it came from
-	ParentID  string           `json:"parent_id,omitempty"`  // the credential it was narrowed from: it dies with that
+	ParentID  string           `json:"parent_id,omitempty"`  // the credential it was narrowed from, or whose request an answer made it for: it dies with that
 	Rule      string           `json:"rule"`                 // policy ids that decided
 	Tool      string           `json:"tool,omitempty"`
 	Delivery  string           `json:"delivery,omitempty"` // policy.DeliveryToken or policy.DeliveryEgress; "" = issued before that was on the record

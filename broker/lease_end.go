@@ -95,7 +95,7 @@ func (b *Broker) endNarrowed(ctx context.Context, l Lease, now time.Time) error 
 					return nil
 				}
 				if c.Upstream != nil { // nothing follows at a third party by itself
-					_, err := b.endLease(ctx, c, self, "narrowed from what was ended")
+					_, err := b.endLease(ctx, c, self, "part of what was ended")
 					return err
 				}
 				b.endedLease(c.TaskID, c.ID, c.ExpiresAt)

@@ -35,7 +35,7 @@ func (b *Broker) Reach(ctx context.Context, c Caller, leaseID string, host exact
 	if err != nil {
 		return Usable{}, err
 	}
-	if !b.reachedBy(l, c, host) {
+	if !theirs(l, c) || !b.reaches(l, host) {
 		return Usable{}, noUse(errNotTheirs)
 	}
 	t, err := b.liveUse(ctx, l)
@@ -45,20 +45,15 @@ func (b *Broker) Reach(ctx context.Context, c Caller, leaseID string, host exact
 	return Usable{task: t, Target: b.targetOf(l, provider.Secret{})}, nil
 }
 
-// Reaches says which SSH connections a lease, alive or not, may have been used in: those of
-// callers whose it is, to hosts that it is for. With which certificate the sandbox has logged in
-// is a secret between it and the host.
+// Reaches says which SSH connections a lease, alive or not, may have been used in: those of its
+// task to hosts that it is for. With which certificate the sandbox has logged in is a secret between
+// it and the host, and tools of one task can give each other what they hold.
 func (b *Broker) Reaches(ctx context.Context, leaseID string) (in func(Caller, exact.Host) bool, err error) {
 	l, err := b.usedLease(ctx, leaseID)
 	if err != nil {
 		return nil, err
 	}
-	return func(c Caller, host exact.Host) bool { return b.reachedBy(l, c, host) }, nil
-}
-
-// reachedBy reports whether a lease is one of the caller's that is for a host.
-func (b *Broker) reachedBy(l Lease, c Caller, host exact.Host) bool {
-	return theirs(l, c) && b.reaches(l, host)
+	return func(c Caller, host exact.Host) bool { return l.TaskID == c.TaskID && b.reaches(l, host) }, nil
 }
 
 // reaches reports whether a lease is for a host that is reached by SSH.

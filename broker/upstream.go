@@ -77,7 +77,9 @@ func newUpstream(name string, p Provider, m *upstreamMetrics) *upstream {
 func newUpstreams(c Config, m *metrics) map[string]*upstream {
 	out := map[string]*upstream{}
 	for name, p := range c.Providers {
-		if t := p.Driver.Traits(); t.ThirdParty || t.Seals {
+		// What can make credentials of answers may have made some before its configuration changed.
+		_, seals := p.Driver.(provider.AnswerSealer)
+		if p.Driver.Traits().ThirdParty || seals {
 			out[name] = newUpstream(name, p, m.upstream(name))
 		}
 	}

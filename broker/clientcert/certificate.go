@@ -38,7 +38,7 @@ func (c *Certificate) Show() *tls.Certificate {
 	return c.shown
 }
 
-// NotAfter is when the first of the chain expires.
+// NotAfter is when the one of the chain expires that does so first.
 func (c *Certificate) NotAfter() time.Time { return c.notAfter }
 
 // line is how many bytes stand in one line of PEM (RFC 7468 section 2).

@@ -73,7 +73,7 @@ func (a *answer) member(name string, value jsontext.Value, members []string) err
 	case name == "expires_in":
 		seconds, err := strconv.ParseInt(string(value), 10, 32)
 		if err != nil || seconds <= 0 {
-			return deny(SealBadLife, nil)
+			return deny(SealBadLifetime, nil)
 		}
 		a.lives = time.Duration(seconds) * time.Second
 	}

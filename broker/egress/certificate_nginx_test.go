@@ -57,7 +57,13 @@ func startNginx(t *testing.T, a *clientcerttest.Authority, b *bed, protocols str
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if said, err := os.ReadFile(filepath.Join(dir, "log")); t.Failed() && err == nil {
+			t.Logf("nginx says:\n%s", said)
+		}
+	})
 	until(t, "nginx listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {

@@ -124,7 +124,7 @@ var statuses = map[exact.Reason]int{
 	exact.BadMethod: http.StatusBadRequest, exact.BadHeader: http.StatusBadRequest, NoPlaceholder: http.StatusUnauthorized, NoCredential: http.StatusUnauthorized,
 	TooOften: http.StatusTooManyRequests, TooMuch: http.StatusRequestEntityTooLarge, NoRecord: http.StatusServiceUnavailable,
 	Misdirected: http.StatusMisdirectedRequest, Unreachable: http.StatusBadGateway, Unresolved: http.StatusBadGateway, Certificate: http.StatusBadGateway, BadAnswer: http.StatusBadGateway,
-	SealTooLarge: http.StatusBadGateway, SealNotJSON: http.StatusBadGateway, SealAmbiguous: http.StatusBadGateway, SealBadValue: http.StatusBadGateway, SealBadLife: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
+	SealTooLarge: http.StatusBadGateway, SealNotJSON: http.StatusBadGateway, SealAmbiguous: http.StatusBadGateway, SealBadValue: http.StatusBadGateway, SealBadLifetime: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
 }
 
 // refuse records and answers what does not leave.

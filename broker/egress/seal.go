@@ -20,11 +20,11 @@ type Answers interface {
 
 // Reasons for which an answer that makes a credential is withheld.
 const (
-	SealTooLarge  exact.Reason = "seal_too_large"    // it is longer than what is read
-	SealNotJSON   exact.Reason = "seal_not_json"     // it is no JSON object
-	SealAmbiguous exact.Reason = "seal_ambiguous"    // a member is there twice, under a name like its own, or in another one
-	SealBadValue  exact.Reason = "seal_bad_value"    // a member is no string that could be added to a request
-	SealBadLife   exact.Reason = "seal_bad_lifetime" // expires_in is no whole number of seconds above 0
+	SealTooLarge    exact.Reason = "seal_too_large"    // it is longer than what is read
+	SealNotJSON     exact.Reason = "seal_not_json"     // it is no JSON object
+	SealAmbiguous   exact.Reason = "seal_ambiguous"    // a name is there twice, a member under a name like its own or in another one, or marks break the object
+	SealBadValue    exact.Reason = "seal_bad_value"    // a member is no string that could be added to a request
+	SealBadLifetime exact.Reason = "seal_bad_lifetime" // expires_in is no whole number of seconds above 0
 )
 
 // maxSealed is how long, in bytes, an answer is that is read as a whole.
@@ -60,7 +60,7 @@ func (s *sending) sealed(status int) bool {
 	if status >= http.StatusMultipleChoices {
 		s.sealing.Nothing()
 	}
-	return status == http.StatusOK || status == http.StatusCreated
+	return status >= http.StatusOK && status < http.StatusMultipleChoices && status != http.StatusNoContent && status != http.StatusResetContent
 }
 
 // seal puts placeholders in the place of what the answer makes. What cannot be read for that

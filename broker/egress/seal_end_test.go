@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
@@ -13,7 +14,7 @@ import (
 )
 
 // TestSealedEnds: what an answer has made is over with its task, with the lease by which the request
-// left, and by itself.
+// left, and when it is revoked.
 func TestSealedEnds(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -101,7 +102,11 @@ func TestSealingAgainstTheEnd(t *testing.T) {
 			}
 		})
 	}
-	<-begun
+	select {
+	case <-begun:
+	case <-time.After(patience):
+		t.Fatal("no request has come")
+	}
 	if _, err := k.Broker.CompleteTask(t.Context(), k.Principals[brokertest.Runner], k.x.s.Task.ID, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +123,8 @@ func TestSealingAgainstTheEnd(t *testing.T) {
 	}
 }
 
-// TestAnswersThatMakeNothing: an error makes no credential, and what it says beside is marked as ever;
-// of another success nobody knows. Another spelling of the route, and another method, give nothing away.
+// TestAnswersThatMakeNothing: an error makes no credential, and what it says beside is marked as ever.
+// Another spelling of the route, and another method, give nothing away.
 func TestAnswersThatMakeNothing(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -127,7 +132,7 @@ func TestAnswersThatMakeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := `{"access_token":"` + made + `","error":"slow_down"}`
-	for status, want := range map[int]broker.LeaseState{http.StatusBadRequest: broker.LeaseRevoked, http.StatusServiceUnavailable: broker.LeaseRevoked, http.StatusFound: broker.LeaseRevoked, http.StatusAccepted: broker.LeaseRevoking} {
+	for status, want := range map[int]broker.LeaseState{http.StatusBadRequest: broker.LeaseRevoked, http.StatusServiceUnavailable: broker.LeaseRevoked, http.StatusFound: broker.LeaseRevoked} {
 		before := len(k.sealedLeases(t, k.x.s.Task.ID))
 		k.does(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -217,5 +222,41 @@ func TestSealedIsNamedOrNotUsed(t *testing.T) {
 	all, err := k.Broker.Bare(t.Context(), broker.Caller{TaskID: k.x.s.Task.ID})
 	if err != nil || len(all) != 1 || all[0].Target.LeaseID == made {
 		t.Errorf("%d leases are for requests without a placeholder: %v", len(all), err)
+	}
+}
+
+// A credential is one whatever kind of success its answer calls itself.
+func TestSealedByEachSuccess(t *testing.T) {
+	t.Parallel()
+	k := newTokens(t)
+	if _, err := k.x.s.Ask(t, tokenScopes); err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []int{200, 201, 202, 203, 206, 226, 299} {
+		k.does(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"access\u005ftoken":"`+made+`"}`)
+		})
+		if res, body := k.login(t, k.x); res.StatusCode != status || strings.Contains(body, made) || !strings.Contains(body, egress.Prefix) {
+			t.Errorf("%d: %d %s", status, res.StatusCode, body)
+		}
+	}
+}
+
+// However often a box logs in, what it logs in by is found: also by another tool's box.
+func TestSealedPushesNothingOut(t *testing.T) {
+	t.Parallel()
+	k := newTokens(t)
+	if _, err := k.x.s.Ask(t, tokenScopes); err != nil {
+		t.Fatal(err)
+	}
+	c := k.x.client(t, false)
+	for range 205 { // more than are looked at in one go
+		if res, body := send(t, c, "POST", k.url+"/oauth/token", "x"); res.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+	}
+	if res, body := send(t, k.boxOf(t, k.x.s).client(t, false), "GET", k.url+"/v1/a", ""); res.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", res.StatusCode, body)
 	}
 }

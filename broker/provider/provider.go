@@ -114,7 +114,7 @@ type Traits struct {
 	// ebb but in a request that egress sends (Injector). Any other delivery is refused.
 	InjectOnly bool
 	// Bare: nothing is added to the requests that its leases are for, and none has to hold a
-	// placeholder. It is InjectOnly too.
+	// placeholder, but for leases that an answer has made (Seals). It is InjectOnly too.
 	Bare bool
 	// Seals: answers to requests of its leases make credentials (AnswerSealer), each of which has
 	// a lease with an end of its own that is owed as those of a third party are. What is

@@ -86,7 +86,7 @@ func (c *cli) leasesList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List credentials, issued and revoked, newest first", Args: cobra.NoArgs}
 	cmd.Flags().StringVar(&state, "state", "", "intent, live, revoking, revoked, expired or unconfirmed")
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
-	cmd.Flags().StringVar(&parent, "parent", "", "narrowed from this credential")
+	cmd.Flags().StringVar(&parent, "parent", "", "narrowed from this credential, or made by an answer to its request")
 	cmd.Flags().StringVar(&f.Owner, "owner", "", "of tasks of this owner")
 	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "of this sandbox")
 	cmd.Flags().StringVar(&f.Provider, "provider", "", "of this provider")

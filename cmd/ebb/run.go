@@ -158,7 +158,7 @@ func (b *boxed) failure(err error) error {
 	case errors.Is(err, box.ErrPlace):
 		return usage(err.Error(), "choose another --work or --read: a directory of a project, with nothing else in it")
 	case errors.Is(err, box.ErrNone):
-		return fail(err.Error(), "install bubblewrap and let this user make user namespaces, or run CMD without a box: --box none")
+		return fail(err.Error(), "install bubblewrap and let this user make user namespaces, have Docker make the box (--box docker --image NAME), or run CMD without one: --box none")
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func newDockerBed(t *testing.T) *dockerBed {
 
 // boxed is a command line that runs a script in a box.
 func (b *dockerBed) boxed(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
-	args := []string{"run", "--box", "docker", "--image", "ebb-bed", "--scope", "shop:**:*", "--heartbeat", "3s", "--env", "HOST=" + b.outBed.host}
+	args := []string{"run", "--box", "docker", "--image", "ebb-bed", "--scope", "shop:**:*", "--env", "HOST=" + b.outBed.host}
 	cmd = b.ebb(append(append(args, flags...), "--", "sh", "-c", script)...)
 	cmd.Env = append(cmd.Env, "DOCKER_HOST="+b.host)
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
@@ -82,13 +82,13 @@ func (b *dockerBed) inWork(name string) {
 }
 
 // TestRunDocker: a box of Docker's holds a placeholder, asks, and finds hosts by their names; its exit
-// code and its streams are those of any box. What makes no box is refused before a task is opened.
+// code and its streams are those of any box. What makes no box is refused.
 func TestRunDocker(t *testing.T) {
 	t.Parallel()
 	b := newDockerBed(t)
 	b.serve()
 	b.put()
-	cmd, out, errs := b.boxed(`nc -w 5 ${HOST%:*} ${HOST#*:} </dev/null && echo reached; echo "$KEY"; ebb token --scope shop:orders:read >/dev/null && echo asked; cat >&2; env; exit 7`,
+	cmd, out, errs := b.boxed(`nc -w 30 ${HOST%:*} ${HOST#*:} </dev/null && echo reached; echo "$KEY"; ebb token --scope shop:orders:read >/dev/null && echo asked; cat >&2; env; exit 7`,
 		"--credential", "KEY=shop:orders:read", "--host", b.outBed.host, "--memory", "64M", "--cpus", "0.5")
 	cmd.Stdin = strings.NewReader("from outside")
 	_ = cmd.Run()
@@ -113,7 +113,7 @@ func TestRunDockerIdentity(t *testing.T) {
 	b := newDockerBed(t)
 	b.serve()
 	b.put()
-	cmd, out, errs := b.boxed(`printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' $HOST $HOST | nc -w 5 127.0.0.1 3128 | head -n 1 >mine; echo >up; sleep 600`, "--name", "orphan")
+	cmd, out, errs := b.boxed(`printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' $HOST $HOST | nc -w 30 127.0.0.1 3128 | head -n 1 >mine; echo >up; sleep 600`, "--name", "orphan", "--heartbeat", "5s")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (c *cli) confine(in *boxed) error {
 	in.group, in.spec.Cgroup = g, g.Dir()
 	unbound = slices.DeleteFunc(unbound, func(file string) bool { return file == "pids.max" }) // the box's first process bounds those
 	if len(unbound) > 0 && in.bounded {
-		return fail("there is no cgroup controller here for "+strings.Join(unbound, " and "), "have systemd delegate memory and cpu to this user, or leave out --memory and --cpus")
+		return fail("there is no cgroup controller here for "+strings.Join(unbound, " and "), "have systemd delegate memory and cpu to this user (for memory.swap.max: have the kernel count swap, swapaccount=1, or switch swap off), or leave out --memory and --cpus")
 	}
 	if len(unbound) > 0 {
 		c.sayf("ebb: there is no cgroup controller here for %s of the box\n", strings.Join(unbound, " and "))

@@ -1,5 +1,6 @@
 // Package http lets requests out that need no credential: to registries of packages, to
-// pages of documentation. Nothing is added to them. A lease of it is what lets a box's
+// pages of documentation. Nothing is added to them but what an answer to one
+// of them has made (seal.go). A lease of it is what lets a box's
 // request through that holds no placeholder, when its scopes are for the request's host, method
 // and path, which the egress proxy has checked to read in one way.
 //

@@ -44,7 +44,7 @@ type Spec struct {
 	// Keep is a directory of this user's alone, for what the kind keeps while the box is there.
 	Keep string
 	// Cgroup is the directory of a cgroup (version 2) in which all of the box begins, and stays;
-	// nil = this process's own.
+	// nil = this process's own, or that of a kind which makes one by itself (docker).
 	Cgroup *os.File
 	// Ready is called when the kernel knows the box, before anything of Argv runs. An error ends
 	// the box. nil = nobody wants to know.

@@ -10,8 +10,8 @@
 //	code.go       what an exit code says of an end
 //	etc.go        a box's own /etc
 //
-// A box has a home and temporary directories of its own, the machine's programs to read,
-// one work directory to write to, and no network: sockets that the runner puts into it are
+// A box has a home and temporary directories of its own, the machine's programs or
+// those of an image to read, one work directory to write to, and no network: sockets that the runner puts into it are
 // the only ways out. Its kinds are bwrap and docker, and none, which is no box at all.
 //
 //	boxtest/   what tests of kinds have in common

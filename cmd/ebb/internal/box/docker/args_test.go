@@ -101,6 +101,40 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
+// TestNetwork: loopback is all there is.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	const headings = "Inter-|   Receive   |  Transmit\n face |bytes packets|bytes packets\n"
+	for text, good := range map[string]bool{
+		headings + "    lo:   0 0\n": true, headings: true, headings + "    lo: 0 0\n  eth0: 0 0\n": false, headings + " lo2: 0 0\n": false, headings + "garbage\n": false, "": false,
+	} {
+		if err := checkNetwork(text); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestWritableRoot: a root that can be written to is no box's.
+func TestWritableRoot(t *testing.T) {
+	t.Parallel()
+	if err := checkMounts(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "can be written to") {
+		t.Error(err)
+	}
+}
+
+// TestLimited: what went wrong comes last, and is what is shown.
+func TestLimited(t *testing.T) {
+	t.Parallel()
+	var l limited
+	for range 20 {
+		_, _ = l.Write([]byte(strings.Repeat("warning ", 15) + "\n"))
+	}
+	_, _ = l.Write([]byte("the cause\n"))
+	if text := l.text(); !strings.HasSuffix(text, "the cause") || len(text) > maxShown {
+		t.Errorf("%q", text)
+	}
+}
+
 // TestStatus: a process that can do something, or is somebody else, is in no box.
 func TestStatus(t *testing.T) {
 	t.Parallel()

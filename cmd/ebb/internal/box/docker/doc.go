@@ -3,7 +3,7 @@
 // process is the shim of this binary, mounted into it.
 //
 //	kind.go       Kind, and what it needs of a daemon
-//	client.go     the program docker, told nothing by anybody's configuration
+//	client.go     the program docker, told nothing by anybody's configuration but which daemon
 //	image.go      which image: a name that is no option, what it declares
 //	args.go       what docker is told
 //	furnish.go    what the box finds of this run, by paths
@@ -13,8 +13,9 @@
 //	leftovers.go  boxes of runs that were killed
 //	other.go      no box but on Linux
 //
-// A daemon is believed nothing. The shim calls a socket of the runner, and the kernel says who that
-// is: its process, user, capabilities, namespaces, and which files are mounted where. Only then it
+// A daemon is not believed what it has made. The shim calls a socket of the runner, and the kernel says who that
+// is: its process, user, capabilities, namespaces and network, which files are mounted where, and
+// what can be written to. Only then it
 // is told the command, and gets the streams, by that socket and by nothing of the daemon's. What
 // Docker's own interface shows to others has neither command nor environment.
 package docker

@@ -32,8 +32,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSignals: the command gets those that are sent to the box, also what comes before it
-// runs. Nobody in the box can end the first process.
+// TestSignals: the command gets those that are sent to the box. Nobody in the box can end the first process.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

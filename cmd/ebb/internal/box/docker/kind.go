@@ -117,7 +117,7 @@ func (c *client) daemon() (bounds, error) {
 	case d.OSType != "linux":
 		return bounds{}, fmt.Errorf("the daemon of Docker runs no containers of Linux")
 	case strings.Contains(options, "name=rootless"), strings.Contains(options, "name=userns"):
-		return bounds{}, fmt.Errorf("the daemon of Docker is rootless or remaps users: the box would be another user than %d, to whom the work directory is not", os.Geteuid())
+		return bounds{}, fmt.Errorf("the daemon of Docker is rootless or remaps users: the box would be another user here, to whom the work directory is not: use a daemon of root's, without userns-remap")
 	case !strings.Contains(options, "name=seccomp"), strings.Contains(options, "profile=unconfined"):
 		return bounds{}, fmt.Errorf("the daemon of Docker filters no system calls (seccomp)")
 	case !d.MemoryLimit, !d.CpuCfsQuota, !d.PidsLimit:

@@ -98,6 +98,10 @@ func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spe
 	if err := r.Hold(pid); err != nil {
 		return err
 	}
+	id, err := verify(pid, *s.User, all)
+	if err != nil {
+		return fmt.Errorf("%w: %w", box.ErrNone, err)
+	}
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
@@ -113,10 +117,6 @@ func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spe
 	}
 	d.close() // so that the shim's end can be seen
 	if err := errors.Join(r.Waits(), conn.SetDeadline(time.Time{})); err != nil {
-		return fmt.Errorf("%w: %w", box.ErrNone, err)
-	}
-	id, err := verify(pid, *s.User, all)
-	if err != nil {
 		return fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
 	if !r.Alive() {
@@ -215,7 +215,7 @@ func (r *running) abandon() {
 	}
 }
 
-// limited keeps the beginning of what is written to it.
+// limited keeps the end of what is written to it: a client's warnings come before what went wrong.
 type limited struct {
 	mu   sync.Mutex
 	kept bytes.Buffer
@@ -225,7 +225,8 @@ type limited struct {
 func (l *limited) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept.Write(p[:min(len(p), max(0, maxShown-l.kept.Len()))])
+	l.kept.Write(p)
+	l.kept.Next(max(0, l.kept.Len()-maxShown))
 	return len(p), nil
 }
 

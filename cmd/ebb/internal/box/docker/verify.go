@@ -34,7 +34,28 @@ func verify(pid int, user box.Owner, m place.Mounts) (box.Identity, error) {
 			return box.Identity{}, err
 		}
 	}
+	devices, err := os.ReadFile(dir + "/net/dev")
+	if err != nil {
+		return box.Identity{}, err
+	}
+	if err := checkNetwork(string(devices)); err != nil {
+		return box.Identity{}, err
+	}
 	return id, checkMounts(dir+"/root", m)
+}
+
+// checkNetwork reads /proc/pid/net/dev (proc_pid_net(5)): two lines of headings, and one for each interface.
+func checkNetwork(text string) error {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) < 2 {
+		return errors.New("the network of the container cannot be read")
+	}
+	for _, line := range lines[2:] {
+		if name, _, _ := strings.Cut(line, ":"); strings.TrimSpace(name) != "lo" {
+			return fmt.Errorf("the container has a network beside loopback (%q)", strings.TrimSpace(name))
+		}
+	}
+	return nil
 }
 
 // apart is the namespace of a process, which must not be this process's.
@@ -92,6 +113,9 @@ func checkMounts(root string, m place.Mounts) error {
 		return &os.PathError{Op: "open", Path: root, Err: err}
 	}
 	defer unix.Close(top)
+	if err := readOnly(top); err != nil {
+		return fmt.Errorf("the root of the container: %w", err)
+	}
 	for _, one := range m {
 		fd, err := unix.Openat2(top, one.To, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 		if err != nil {
@@ -99,13 +123,28 @@ func checkMounts(root string, m place.Mounts) error {
 		}
 		var inside, outside unix.Stat_t
 		err = errors.Join(unix.Fstat(fd, &inside), unix.Fstat(int(one.From.Fd()), &outside))
+		if err == nil && !one.Write {
+			err = readOnly(fd)
+		}
 		_ = unix.Close(fd)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s of the container: %w", one.To, err)
 		}
 		if inside.Dev != outside.Dev || inside.Ino != outside.Ino {
 			return fmt.Errorf("%w: %s of the container is not what was checked", box.ErrPlace, one.To)
 		}
+	}
+	return nil
+}
+
+// readOnly asks whether what was opened is mounted so (statfs(2), ST_RDONLY).
+func readOnly(fd int) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return err
+	}
+	if st.Flags&unix.ST_RDONLY == 0 {
+		return errors.New("it can be written to")
 	}
 	return nil
 }

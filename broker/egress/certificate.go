@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"ebb/broker"
@@ -57,8 +58,12 @@ func (p *pool) refused(err error) bool {
 		return true
 	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-	return ended && !p.answered.Load()
+	return (ended || strings.Contains(err.Error(), notEstablished)) && !p.answered.Load()
 }
+
+// notEstablished is what net/http says of a connection of HTTP/2 that ended before its server had said
+// anything, when the request was not on it yet. It has no name for it.
+const notEstablished = "http2: client conn could not be established"
 
 // trip sends a request by the pool.
 func (p *pool) trip(r *http.Request) (*http.Response, error) {
@@ -67,7 +72,8 @@ func (p *pool) trip(r *http.Request) (*http.Response, error) {
 		p.answered.Store(true)
 		return res, nil
 	}
-	if err = unquoted(err); p.refused(err) {
+	refused := p.refused(err)
+	if err = unquoted(err); refused {
 		err = deny(Certificate, err)
 	}
 	return nil, err

@@ -123,7 +123,7 @@ func TestClientCertificateThatIsNotTaken(t *testing.T) {
 				speaks.Store(now)
 				res, body := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", auth)
 				if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, `"client_certificate"`) || len(b.arrived()) != 0 {
-					t.Errorf("%s, %s, %s: %s %s, %d arrived", tls.VersionName(version), proto, what, res.Status, body, len(b.arrived()))
+					t.Errorf("%s, %s, %s: %s %s, %d arrived\n%s", tls.VersionName(version), proto, what, res.Status, body, len(b.arrived()), b.log)
 				}
 			}
 		}

@@ -189,6 +189,8 @@ func FuzzNamed(f *testing.F) {
 	f.Add("v9", "beside", "text", uint64(1))
 	f.Add(`a"b\`, `\"`, `"access_token":`, uint64(2))
 	f.Add("<&é\u2028", "]]>", "?token=x&", uint64(3))
+	f.Add(" ", "", "", uint64(4))
+	f.Add("  a ", "", "", uint64(5))
 	n := named(f)
 	f.Fuzz(func(t *testing.T, value, beside, text string, seed uint64) {
 		want, marks := n.Text(text)
@@ -212,7 +214,12 @@ func FuzzNamed(f *testing.F) {
 				t.Fatalf("%s is %s, %v", in, s, err)
 			}
 		}
-		if s, _ := n.Text("<SecretAccessKey>" + escaped(value) + "</SecretAccessKey>"); value != "" && s != "<SecretAccessKey>"+redact.Mark+"</SecretAccessKey>" {
+		text = escaped(value)
+		marked := text[:len(text)-len(strings.TrimLeft(text, " "))] // of white space none is a secret
+		if marked != text {
+			marked += redact.Mark
+		}
+		if s, _ := n.Text("<SecretAccessKey>" + text + "</SecretAccessKey>"); s != "<SecretAccessKey>"+marked+"</SecretAccessKey>" {
 			t.Fatalf("%q in XML is %q", value, s)
 		}
 		if s, _ := n.Text("https://x/?a=1&jwt=" + url.QueryEscape(value) + "&b=1"); value != "" && s != "https://x/?a=1&jwt="+redact.Mark+"&b=1" {

@@ -40,23 +40,18 @@ func (b *box) session(r *http.Request, t *tunnel) {
 	_ = t.SetDeadline(time.Now().Add(loginTime))
 	s := &session{srv: pgwire.NewServer(t), in: t, sending: &sending{b: b, tunnel: t, host: t.host, x: b.exchange(r)}}
 	s.x.Host, s.x.Method, s.x.Protocol = t.host.String(), "", provider.PostgreSQL
-	leaseID, err := s.ask()
+	leaseID, do, err := s.ask()
 	switch {
 	case errors.Is(err, io.EOF): // it has changed its mind: without TLS, or without a password
 		return
 	case err != nil:
 		b.deny(r, "", s.refuse(err))
 		return
-	case s.hello.Cancel != nil:
-		if err := b.sessions.cancel(b, *s.hello.Cancel); err != nil {
-			b.deny(r, "", s.refuse(err))
-		}
-		return
 	}
 	defer s.connects(r.Context(), t)()
 	s.leaseID = leaseID
 	s.lives()
-	if err := s.run(); err != nil {
+	if err := do(); err != nil {
 		s.x = s.refuse(err)
 		if s.x.Cut = s.ctx.Err() != nil; !s.allowed {
 			b.deny(r, leaseID, s.x)
@@ -64,25 +59,28 @@ func (b *box) session(r *http.Request, t *tunnel) {
 	}
 }
 
-// ask reads what the box wants, and whose placeholder its password is.
-func (s *session) ask() (leaseID string, err error) {
-	if s.hello, err = s.srv.Hello(); err != nil || s.hello.Cancel != nil {
-		return "", unsaid(err)
+// ask reads what the box wants, by which lease, and what does it.
+func (s *session) ask() (leaseID string, do func() error, err error) {
+	if s.hello, err = s.srv.Hello(); err != nil {
+		return "", nil, unsaid(err)
+	}
+	if s.hello.Cancel != nil {
+		return s.cancels(*s.hello.Cancel)
 	}
 	password, err := s.srv.Password()
 	if err != nil {
-		return "", unsaid(err)
+		return "", nil, unsaid(err)
 	}
 	leaseID, is := strings.CutPrefix(password, Prefix)
 	if !is {
-		return "", deny(NoPlaceholder, nil)
+		return "", nil, deny(NoPlaceholder, nil)
 	}
-	return leaseID, nil
+	return leaseID, s.run, nil
 }
 
 // unsaid is an error of reading what a box says: of its own, or that nothing came in time.
 func unsaid(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.As(err, new(*pgwire.Refusal)) {
+	if errors.Is(err, io.EOF) || errors.As(err, new(*pgwire.Refusal)) {
 		return err
 	}
 	return deny(BadStartup, err)
@@ -97,7 +95,7 @@ func (s *session) run() error {
 	// What was dialled is closed, and not what is encrypted on it, which says farewell first.
 	defer func() { _ = s.up.Close() }()
 	defer context.AfterFunc(s.ctx, func() { _ = s.up.Close() })()
-	key, forget := s.b.sessions.keep(s.ctx, s.host, up)
+	key, forget := s.b.sessions.keep(s.leaseID, s.x.Database, s.host, up)
 	defer forget()
 	if err := s.in.SetDeadline(time.Time{}); err != nil {
 		return err

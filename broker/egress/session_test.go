@@ -73,55 +73,6 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// A box cancels queries of its own sessions, and of no other's, whoever tells it the key.
-func TestSessionCancel(t *testing.T) {
-	t.Parallel()
-	d := newDBBed(t)
-	x, other := d.dbBox(t), d.dbBox(t)
-	conn, _ := x.session(t, d)
-	over := make(chan error, 1)
-	go func() { _, err := conn.Exec(context.Background(), "SELECT pg_sleep(600)"); over <- err }()
-	key := append([]byte{0, 0, 0, 0x10, 0x04, 0xd2, 0x16, 0x2e}, be32(conn.PgConn().PID())...)
-	sleeping := func() (n int) {
-		if err := d.query(t, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()", &n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	until(t, "it sleeps", func() bool { return sleeping() == 1 })
-	ask := func(x *box, secret []byte) string {
-		c, in := x.tunnel(t, d.host)
-		if _, err := c.Write(append(append([]byte(nil), key...), secret...)); err != nil {
-			t.Fatal(err)
-		}
-		answer := make([]byte, 512)
-		n, _ := in.Read(answer)
-		return string(answer[:n])
-	}
-	secret := conn.PgConn().SecretKey()
-	came := d.front.came.Load()
-	if got := ask(other, secret); !strings.Contains(got, "C28P01") {
-		t.Errorf("another box's: %q", got)
-	}
-	guess := append([]byte(nil), secret...)
-	guess[0]++
-	if got := ask(x, guess); !strings.Contains(got, "C28P01") {
-		t.Errorf("a guess: %q", got)
-	}
-	if n := d.front.came.Load() - came; n != 0 || sleeping() != 1 {
-		t.Errorf("%d connections for nothing, %d sleep", n, sleeping())
-	}
-	if got := ask(x, secret); got != "" {
-		t.Errorf("its own: %q", got)
-	}
-	if err := <-over; stateOf(err) != "57014" {
-		t.Errorf("cancelled: %v", err)
-	}
-	if err := conn.Ping(t.Context()); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
 func (d *dbBed) query(t *testing.T, text string, into any) error {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), d.admin)

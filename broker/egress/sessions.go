@@ -37,14 +37,16 @@ func (o *sessions) met(h exact.Host) {
 	o.at[h] = true
 }
 
-// cancellable is a session for as long as its context.
+// cancellable is a session whose query can be cancelled.
 type cancellable struct {
-	ctx    context.Context
-	cancel func(context.Context) error
+	leaseID  string
+	host     exact.Host
+	database string
+	cancel   func(context.Context) error
 }
 
-// keep gives a session at a host a key until forget.
-func (o *sessions) keep(ctx context.Context, h exact.Host, s provider.Session) (key pgwire.Key, forget func()) {
+// keep gives a session of a lease a key until forget.
+func (o *sessions) keep(leaseID, database string, h exact.Host, s provider.Session) (key pgwire.Key, forget func()) {
 	o.met(h)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +61,7 @@ func (o *sessions) keep(ctx context.Context, h exact.Host, s provider.Session) (
 			break
 		}
 	}
-	o.of[key] = cancellable{ctx, s.Cancel}
+	o.of[key] = cancellable{leaseID, h, database, s.Cancel}
 	return key, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -67,21 +69,33 @@ func (o *sessions) keep(ctx context.Context, h exact.Host, s provider.Session) (
 	}
 }
 
-// cancel has the query of a session cancelled, if it is one of the box's. Each costs a
-// connection, or is a guess: a box makes so many and no more.
-func (o *sessions) cancel(b *box, key pgwire.Key) error {
-	if !b.free.unknown.Allow() {
-		return deny(TooOften, nil)
-	}
+// cancels is what cancels the query of an open session of the box, and by which lease.
+func (s *session) cancels(key pgwire.Key) (leaseID string, do func() error, err error) {
+	s.x.Method = "CANCEL"
+	o := &s.b.sessions
 	o.mu.Lock()
-	s, is := o.of[key]
+	open, is := o.of[key]
 	o.mu.Unlock()
-	if !is {
-		return deny(NoCredential, errors.New("no session of the box has this key"))
+	if !is || open.host != s.host {
+		return "", nil, deny(NoCredential, errors.New("no session of the box at this host has this key"))
+	}
+	return open.leaseID, func() error { return s.cancel(open) }, nil
+}
+
+// cancel connects to the database once more, and so goes by the rules of what connects there: its
+// lease is asked, and it is on the record before.
+func (s *session) cancel(open cancellable) error {
+	use, err := s.use()
+	if err != nil {
+		return err
+	}
+	s.x.Database = open.database
+	if err := s.allow(use); err != nil {
+		return err
 	}
 	ctx, done := context.WithTimeout(s.ctx, cancelTime)
 	defer done()
-	if err := s.cancel(ctx); err != nil {
+	if err := open.cancel(ctx); err != nil {
 		return deny(Unreachable, unquoted(err))
 	}
 	return nil

@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"ebb/web/console/passkey"},
 	{"ebb/web/console", "ebb/web/api/walktest"},
 	{"ebb/cmd/ebb/internal/out", "ebb/cmd/ebb/internal/keyfile", "ebb/cmd/ebb/internal/config", "ebb/cmd/ebb/internal/box", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/box/cgroup"},
-	{"ebb/cmd/ebb/internal/box/first", "ebb/cmd/ebb/internal/box/handover", "ebb/cmd/ebb/internal/box/place"}, // what kinds of boxes have in common
+	{"ebb/cmd/ebb/internal/box/first", "ebb/cmd/ebb/internal/box/handover", "ebb/cmd/ebb/internal/box/place", "ebb/cmd/ebb/internal/box/watchdog"}, // what kinds of boxes have in common
 	{"ebb/cmd/ebb/internal/box/*"},
 	{"ebb/cmd/ebb/internal/*"},
 	{"ebb/cmd/ebb", "ebb/.ci/peers/load"},
@@ -78,7 +78,7 @@ var fences = map[string][]string{
 		"ebb/broker/vaultapi", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/static", "ebb/broker/provider/vault", "ebb/broker/seal/transit",
 	},
 	"golang.org/x/net":        {"ebb/cmd/ebb/internal/box/seccomp"},
-	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer", "ebb/broker/egress", "ebb/cmd/ebb/internal/box/boxtest", "ebb/cmd/ebb/internal/box/bwrap", "ebb/cmd/ebb/internal/box/docker", "ebb/cmd/ebb/internal/box/first", "ebb/cmd/ebb/internal/box/handover", "ebb/cmd/ebb/internal/box/place", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/shim", "ebb/cmd/ebb/internal/stdio"},
+	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer", "ebb/broker/egress", "ebb/cmd/ebb/internal/box/boxtest", "ebb/cmd/ebb/internal/box/bwrap", "ebb/cmd/ebb/internal/box/docker", "ebb/cmd/ebb/internal/box/first", "ebb/cmd/ebb/internal/box/handover", "ebb/cmd/ebb/internal/box/place", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/box/watchdog", "ebb/cmd/ebb/internal/shim", "ebb/cmd/ebb/internal/stdio"},
 	"net/http/pprof":          nil,
 	"ebb/attest/all":          {"ebb/cmd/ebb"},
 	"ebb/broker/notify/all":   {"ebb/cmd/ebb"},

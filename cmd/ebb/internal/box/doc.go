@@ -23,4 +23,5 @@
 //	none/      a plain child process
 //	place/     which places of the machine a box may have
 //	seccomp/   the filter of system calls of a box
+//	watchdog/  ends a box whose runner is gone, where the kernel does not
 package box

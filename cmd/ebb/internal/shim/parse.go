@@ -22,6 +22,7 @@ func Parse(args []string) (Config, error) {
 	control := f.String("control", "", "socket whence everything else comes")
 	status := f.Int("status-fd", 0, "descriptor to report on")
 	release := f.Int("release-fd", 0, "descriptor to wait on")
+	f.BoolVar(&c.Watchdog, "watchdog", false, "be the watchdog of a box instead")
 	f.Uint64Var(&c.Processes, "processes", 0, "how many processes and threads")
 	f.Uint64Var(&c.Files, "files", 0, "how many open files of each process")
 	f.BoolVar(&c.TTY, "tty", false, "standard input is a terminal of the box's own")
@@ -44,6 +45,9 @@ func Parse(args []string) (Config, error) {
 	})
 	if err := f.Parse(args); err != nil {
 		return c, fmt.Errorf("shim: %w", err)
+	}
+	if c.Watchdog {
+		return c, nil
 	}
 	if *control != "" {
 		return ordered(*control)

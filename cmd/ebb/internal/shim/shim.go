@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/watchdog"
 )
 
 // Config is what Run does.
@@ -35,6 +36,7 @@ type Config struct {
 	Readable         bool          // processes of the same user may look into this one
 	Filter           bool          // the filter of system calls is not there yet
 	Runner           io.ReadCloser // ends with the runner, and this process then; nil = the kernel sees to that
+	Watchdog         bool          // this is no first process of a box, but the watchdog of one
 }
 
 // passed are the signals that the command gets.
@@ -45,6 +47,9 @@ var passed = []os.Signal{
 // Run runs the command to its end and returns the exit code that this process is to end with.
 // All that the command has left behind dies with this process, which is the first of the box.
 func Run(c Config) (int, error) {
+	if c.Watchdog {
+		return 0, watchdog.Run()
+	}
 	// A descriptor that somebody left open for the runner is not for the command.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return 1, fmt.Errorf("close_range: %w", err)

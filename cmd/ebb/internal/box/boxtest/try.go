@@ -7,6 +7,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -53,6 +56,11 @@ func Attempt(what, where string) error {
 		return unix.Unshare(unix.CLONE_NEWUSER)
 	case "spawn":
 		return spawn()
+	case "stop-shim":
+		return stopShim()
+	case "stay":
+		time.Sleep(time.Hour)
+		return nil
 	}
 	return call(what)
 }
@@ -95,6 +103,37 @@ func call(name string) error {
 	_, _, errno := unix.Syscall(a[0], a[1], a[2], a[3])
 	if errno != 0 {
 		return errno
+	}
+	return nil
+}
+
+// stopShim stops the first process, which sees and does nothing any more as long as this one is there.
+func stopShim() error {
+	signal.Ignore()
+	runtime.LockOSThread() // for good: a thread traces, and its end would let the others go
+	stopped := map[string]bool{}
+	for before := -1; len(stopped) > before; { // a thread may have been started meanwhile
+		before = len(stopped)
+		threads, err := os.ReadDir("/proc/1/task")
+		if err != nil {
+			return err
+		}
+		for _, one := range threads {
+			if stopped[one.Name()] {
+				continue
+			}
+			id, err := strconv.Atoi(one.Name())
+			if err != nil {
+				return err
+			}
+			if err := unix.PtraceAttach(id); err != nil {
+				return err
+			}
+			if _, err := unix.Wait4(id, nil, unix.WALL, nil); err != nil {
+				return err
+			}
+			stopped[one.Name()] = true
+		}
 	}
 	return nil
 }

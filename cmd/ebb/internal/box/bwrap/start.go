@@ -118,9 +118,11 @@ func (r *running) meet(info io.Reader, s box.Spec) error {
 	if err := json.NewDecoder(info).Decode(&id); err != nil || id.NetNS == 0 || id.PIDNS == 0 || id.PID <= 1 {
 		return fmt.Errorf("%w: bubblewrap ended before there was a box, as it says above", box.ErrNone)
 	}
-	if err := r.Hold(id.PID); err != nil {
+	process, err := os.FindProcess(id.PID)
+	if err != nil {
 		return err
 	}
+	r.Hold(process) // it is that one for good if it has yet to say something
 	if err := r.Waits(); err != nil {
 		return fmt.Errorf("%w: bubblewrap ended before the box was furnished, as it says above", box.ErrNone)
 	}

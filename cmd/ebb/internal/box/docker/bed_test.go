@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ebb/broker/brokertest/counterpart"
 	"ebb/cmd/ebb/internal/box"
@@ -24,6 +25,9 @@ const bedImage = "ebb-bed"
 // TestMain is also the shim of the boxes, what some of them run, and a runner to be killed.
 func TestMain(m *testing.M) {
 	code := boxtest.Main(m, func(args []string) (int, error) {
+		for args[0] == "--control" && exists(box.WorkDir+"/wait") { // of this box, before it calls
+			time.Sleep(10 * time.Millisecond)
+		}
 		c, err := shim.Parse(args)
 		if err != nil {
 			return 2, err
@@ -32,6 +36,11 @@ func TestMain(m *testing.M) {
 	}, runner)
 	_ = os.RemoveAll(builds)
 	os.Exit(code)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // builds is the directory of the binary that static builds.
@@ -97,9 +106,10 @@ func (b *bed) docker(args ...string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// runner starts a box as the machine's runner does and waits to be killed with it.
+// runner starts a box as the machine's runner does, with a work directory, one to keep things in and
+// a command, and waits to be killed with it.
 func runner(args []string) {
-	s := box.Spec{Argv: []string{"sh", "-c", "setsid sleep 600 & echo up; sleep 602"}, Env: []string{"PATH=" + box.Search}, Work: args[0], Keep: args[1], Stdout: os.Stdout, Stderr: os.Stderr}
+	s := box.Spec{Argv: args[2:], Env: []string{"PATH=" + box.Search}, Work: args[0], Keep: args[1], Stdout: os.Stdout, Stderr: os.Stderr}
 	if os.Geteuid() == 0 {
 		s.User = &box.Owner{UID: 4242, GID: 4242}
 	}

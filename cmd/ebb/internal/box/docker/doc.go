@@ -7,7 +7,8 @@
 //	image.go      which image: a name that is no option, what it declares
 //	args.go       what docker is told
 //	furnish.go    what the box finds of this run, by paths
-//	start.go      start: the container, the shim's call, the order, the byte that lets go
+//	start.go      start: the container, the watchdog, the order, the byte that lets go
+//	call.go       the shim's call, and who that is
 //	lend.go       descriptors for the shim
 //	verify.go     what the kernel says of the first process before it is let go
 //	leftovers.go  boxes of runs that were killed

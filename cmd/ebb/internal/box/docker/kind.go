@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ebb/cmd/ebb/internal/box"
@@ -40,14 +41,14 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 	if s.User.UID == 0 || s.User.GID == 0 {
 		return nil, fmt.Errorf("%w: what runs as root in a container is root to the machine: a box needs a user of its own", box.ErrNone)
 	}
-	if err := k.static(); err != nil {
-		return nil, fmt.Errorf("%w: %w", box.ErrNone, err)
-	}
 	m, err := place.Of(s, k.Self)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
+	if err := static(m.Self()); err != nil {
+		return nil, fmt.Errorf("%w: %w", box.ErrNone, err)
+	}
 	c, err := k.client(s.Keep)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", box.ErrNone, err)
@@ -72,27 +73,16 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 
 // static refuses a binary that would be loaded by what the image has for a loader: it could not
 // start, or the image would run before the shim does.
-func (k Kind) static() error {
-	self, err := k.self()
-	if err != nil {
-		return err
-	}
-	f, err := elf.Open(self)
+func static(self *os.File) error {
+	f, err := elf.Open("/proc/self/fd/" + strconv.Itoa(int(self.Fd())))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return fmt.Errorf("%s is linked dynamically and cannot be the first process of a container: build ebb with CGO_ENABLED=0", self)
+		return fmt.Errorf("%s is linked dynamically and cannot be the first process of a container: build ebb with CGO_ENABLED=0", self.Name())
 	}
 	return nil
-}
-
-func (k Kind) self() (string, error) {
-	if k.Self != "" {
-		return k.Self, nil
-	}
-	return os.Executable()
 }
 
 // bounds are what a daemon can keep.

@@ -14,12 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"ebb/cmd/ebb/internal/box"
 	"ebb/cmd/ebb/internal/box/first"
 	"ebb/cmd/ebb/internal/box/handover"
 	"ebb/cmd/ebb/internal/box/place"
+	"ebb/cmd/ebb/internal/box/watchdog"
 )
 
 // namePrefix begins the names of boxes at the daemon.
@@ -33,7 +32,8 @@ type running struct {
 	said   limited    // on standard error, by docker or by the shim before it had CMD's
 	ended  chan error // the client's end
 	stop   context.CancelFunc
-	runner *net.UnixConn // whose end the shim dies of
+	runner *net.UnixConn      // whose end the shim dies of
+	dog    *watchdog.Watchdog // for a shim that CMD has stopped
 }
 
 // start makes the box up to where the shim starts the command.
@@ -91,15 +91,16 @@ func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spe
 		return err
 	}
 	r.runner = conn
-	pid, err := callerOf(conn)
+	process, err := callerOf(conn)
 	if err != nil {
 		return err
 	}
-	if err := r.Hold(pid); err != nil {
-		return err
-	}
-	id, err := verify(pid, *s.User, all)
+	r.Hold(process)
+	id, err := verify(process.Pid, *s.User, all)
 	if err != nil {
+		return fmt.Errorf("%w: %w", box.ErrNone, err)
+	}
+	if err := r.guard(all.Self()); err != nil {
 		return fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -128,52 +129,15 @@ func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spe
 	return s.Ready(id)
 }
 
-// upPatience is how long a container may take to come up.
-const upPatience = 2 * time.Minute
-
-// called waits for the shim, and takes no second call.
-func (r *running) called(l *net.UnixListener) (*net.UnixConn, error) {
-	type call struct {
-		conn *net.UnixConn
-		err  error
-	}
-	calls := make(chan call, 1)
-	go func() {
-		_ = l.SetDeadline(time.Now().Add(upPatience))
-		conn, err := l.AcceptUnix()
-		_ = l.Close() // and nobody finds it any more
-		calls <- call{conn, err}
-	}()
-	select {
-	case c := <-calls:
-		if c.err != nil {
-			return nil, fmt.Errorf("%w: nothing in the container called: is the daemon of Docker on this machine? %s", box.ErrNone, r.said.text())
-		}
-		return c.conn, nil
-	case err := <-r.ended:
-		r.ended <- err
-		_ = l.Close()
-		if c := <-calls; c.conn != nil {
-			_ = c.conn.Close()
-		}
-		return nil, fmt.Errorf("%w: docker made no container: %s", box.ErrNone, r.said.text())
-	}
-}
-
-// callerOf is the process that called, as this one sees it.
-func callerOf(c *net.UnixConn) (int, error) {
-	raw, err := c.SyscallConn()
+// guard has a watchdog for the first process. Without one there is no box: also where it is lost.
+func (r *running) guard(self *os.File) error {
+	pidfd, err := r.Handle()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var cred *unix.Ucred
-	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil {
-		return 0, cerr
-	}
-	if err != nil || cred.Pid <= 1 {
-		return 0, errors.Join(fmt.Errorf("%w: the box's first process cannot be seen from here", box.ErrNone), err)
-	}
-	return int(cred.Pid), nil
+	defer pidfd.Close()
+	r.dog, err = watchdog.Start(self.Name(), pidfd, r.Kill)
+	return err
 }
 
 // clientPatience is how long the client may take to see that its container is gone.
@@ -185,6 +149,7 @@ func (r *running) over() {
 	err := r.clientEnds()
 	r.stop()
 	_ = r.runner.Close()
+	r.dog.Close()
 	r.Over(err)
 }
 
@@ -205,6 +170,9 @@ func (r *running) abandon() {
 	}
 	known := r.Held()
 	r.Abandon()
+	if r.dog != nil {
+		r.dog.Close()
+	}
 	if !known {
 		r.stop()
 	}

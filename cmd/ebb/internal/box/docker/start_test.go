@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
 )
 
 // TestReady: who asks for it knows the box's namespaces before anything of it runs, and can
@@ -127,34 +126,6 @@ func TestImageThatIsNoBox(t *testing.T) {
 	if left := b.docker("volume", "ls", "--quiet"); left != "" {
 		t.Errorf("volumes are left: %s", left)
 	}
-}
-
-// TestKilledRunner: nothing of a box outlives its runner.
-func TestKilledRunner(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	keep := t.TempDir()
-	cmd := exec.Command(b.kind.Self, "runner", b.Spec.Work, keep)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	if _, err := out.Read(make([]byte, 3)); err != nil {
-		t.Fatal(err)
-	}
-	boxes := func() string { return b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep="+keep) }
-	if boxes() == "" {
-		t.Fatal("no box is labelled")
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	boxtest.Until(t, "the box is gone", func() bool { return boxes() == "" })
 }
 
 // TestLeftovers: a box whose run is gone is removed by the next run, and nothing that is not ebb's.

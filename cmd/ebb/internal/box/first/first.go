@@ -39,11 +39,17 @@ func New(status *os.File) *Process {
 	return &Process{status: status, said: json.NewDecoder(io.LimitReader(status, maxSaid)), read: make(chan struct{}), ended: make(chan error, 1)}
 }
 
-// Hold takes hold of the first process, by a pidfd: it is that one for good if it has yet to say
-// something (Waits).
-func (p *Process) Hold(pid int) (err error) {
-	p.process, err = os.FindProcess(pid)
-	return err
+// Hold takes the first process, and lets go of it in the end.
+func (p *Process) Hold(process *os.Process) { p.process = process }
+
+// Handle is its pidfd, to be closed by who asks.
+func (p *Process) Handle() (*os.File, error) {
+	var fd int
+	var err error
+	if gone := p.process.WithHandle(func(pidfd uintptr) { fd, err = unix.FcntlInt(pidfd, unix.F_DUPFD_CLOEXEC, 0) }); gone != nil || err != nil {
+		return nil, fmt.Errorf("the box's first process: %w", errors.Join(gone, err))
+	}
+	return os.NewFile(uintptr(fd), "pidfd"), nil
 }
 
 // Held reports whether the first process is known.

@@ -75,6 +75,11 @@ func open(s box.Spec, self string) (all Mounts, err error) {
 	return all, nil
 }
 
+// Self is the binary that is the first process of the box.
+func (m Mounts) Self() *os.File {
+	return m[slices.IndexFunc(m, func(one Mount) bool { return one.To == box.Self })].From
+}
+
 // Close closes all of them.
 func (m Mounts) Close() {
 	for _, one := range m {

@@ -1,0 +1,181 @@
+//go:build linux
+
+package docker_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/boxtest"
+)
+
+// boxesOf are the containers of a run, ended ones too.
+func (b *bed) boxesOf(keep string) string {
+	return b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep="+keep)
+}
+
+// TestKilledRunner: nothing of a box outlives its runner. Where that is not root a command can stop
+// the shim; it does not help it.
+func TestKilledRunner(t *testing.T) {
+	t.Parallel()
+	for name, argv := range map[string][]string{
+		"left behind": {"sh", "-c", "setsid sleep 600 & echo up; sleep 602"}, "the shim is stopped": {box.Self, "try", "stop-shim", "stay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			work, keep, user := b.another(t)
+			cmd := exec.Command(b.kind.Self, append([]string{"runner", work, keep}, argv...)...)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Stderr, cmd.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Credential: user}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(line) // of a kernel that lets nobody trace (Yama), that it could not
+			if b.boxesOf(keep) == "" {
+				t.Fatal("no box is labelled")
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			boxtest.Until(t, "the box is gone", func() bool { return b.boxesOf(keep) == "" })
+		})
+	}
+}
+
+// another is a user who is not root, to run boxes; nil = who runs the tests.
+func (b *bed) another(t *testing.T) (work, keep string, user *syscall.Credential) {
+	t.Helper()
+	if b.Spec.User == nil {
+		return b.Spec.Work, t.TempDir(), nil
+	}
+	top, err := os.MkdirTemp("", "ebb-docker-") // where that user can go
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(top) })
+	work, keep = filepath.Join(top, "work"), filepath.Join(top, "keep")
+	info, err := os.Stat(strings.TrimPrefix(b.kind.Host, "unix://"))
+	if err := errors.Join(err, os.Chmod(top, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	user = &syscall.Credential{Uid: b.Spec.User.UID, Gid: b.Spec.User.GID, Groups: []uint32{info.Sys().(*syscall.Stat_t).Gid}} // who may use the daemon
+	for _, dir := range []string{work, keep} {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, int(user.Uid), int(user.Gid))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return work, keep, user
+}
+
+// watchdogs are the processes that watch one.
+func watchdogs(t *testing.T, pid int) (found []int) {
+	t.Helper()
+	for _, one := range boxtest.Processes(t, "--watchdog") {
+		var number int
+		if _, err := fmt.Sscanf(one, "/proc/%d/", &number); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/3", number))
+		if err == nil && strings.Contains(string(text), fmt.Sprintf("\nPid:\t%d\n", pid)) {
+			found = append(found, number)
+		}
+	}
+	return found
+}
+
+// TestWatchdog: a box has one, which ends with it, and with which it ends.
+func TestWatchdog(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	var known box.Identity
+	b.Spec.Ready = func(id box.Identity) error { known = id; return nil }
+	b.Sh("true")
+	if left := watchdogs(t, known.PID); len(left) > 0 {
+		t.Errorf("watchdogs are left: %d", left)
+	}
+	r := b.Start("sleep", "600")
+	dogs := watchdogs(t, known.PID)
+	if len(dogs) != 1 {
+		t.Fatalf("watchdogs: %d", dogs)
+	}
+	if err := syscall.Kill(dogs[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := r.End(); code != 137 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestNoWatchdog: a box that could have none is none, and is told no command.
+func TestNoWatchdog(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.Spec.Argv, b.Spec.Keep = []string{"touch", box.WorkDir + "/ran"}, t.TempDir()
+	b.kind.Self = filepath.Join(t.TempDir(), "self")
+	copied(t, b.kind.Self)
+	wait := filepath.Join(b.Spec.Work, "wait")
+	if err := os.WriteFile(wait, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error, 1)
+	go func() {
+		_, err := keeping{t, b.kind}.Start(b.Spec)
+		made <- err
+	}()
+	boxtest.Until(t, "the container is there", func() bool {
+		return b.docker("ps", "--quiet", "--filter", "label=ebb.box.keep="+b.Spec.Keep) != ""
+	})
+	// What the container has mounted goes on to be the shim. Here it is another program from now on.
+	if err := errors.Join(os.Remove(b.kind.Self), os.Symlink("/bin/false", b.kind.Self), os.Remove(wait)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-made; !errors.Is(err, box.ErrNone) || !strings.Contains(err.Error(), "watchdog") {
+		t.Errorf("got %v", err)
+	}
+	if exists(filepath.Join(b.Spec.Work, "ran")) {
+		t.Error("it ran")
+	}
+	if left := b.boxesOf(b.Spec.Keep); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+// copied has the program of these tests at a path of its own.
+func copied(t *testing.T, to string) {
+	t.Helper()
+	self, err := static()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

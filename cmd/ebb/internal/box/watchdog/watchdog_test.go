@@ -1,0 +1,206 @@
+//go:build linux
+
+package watchdog
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patient is how long a test waits for what is bound to happen.
+const patient = 30 * time.Second
+
+// TestMain is also the watchdog, and a runner to be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 3 {
+		os.Exit(m.Run())
+	}
+	switch os.Args[1] {
+	case "shim":
+		if err := Run(); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case "runner":
+		runner(os.Args[2])
+	}
+	os.Exit(m.Run())
+}
+
+// runner has a watchdog for a process, says which, and starts something that lives longer than itself.
+func runner(number string) {
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		panic(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	w, err := Start(self, pidfd(pid), func() {})
+	if err != nil {
+		panic(err)
+	}
+	other := exec.Command("cat")
+	other.Stdin, other.SysProcAttr = os.Stdin, &syscall.SysProcAttr{Setsid: true}
+	if err := other.Start(); err != nil {
+		panic(err)
+	}
+	fmt.Println(w.cmd.Process.Pid)
+	time.Sleep(time.Hour)
+}
+
+// pidfd is one of a process that the caller can be sure of.
+func pidfd(pid int) *os.File {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		panic(err)
+	}
+	return os.NewFile(uintptr(fd), "pidfd")
+}
+
+// target is a process that ends only when it is ended.
+func target(t *testing.T) (pid int, ended chan error) {
+	t.Helper()
+	cmd := exec.Command("sleep", "3600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended = make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd.Process.Pid, ended
+}
+
+// TestKilledRunner: whatever is sent to the runner's group or to the watchdog in good order, the end
+// of the runner is that of the process, also where what it has started goes on.
+func TestKilledRunner(t *testing.T) {
+	t.Parallel()
+	pid, ended := target(t)
+	cmd := exec.Command("/proc/self/exe", "runner", strconv.Itoa(pid))
+	cmd.SysProcAttr, cmd.Stderr = &syscall.SysProcAttr{Setpgid: true}, os.Stderr
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _, _ = cmd.Process.Kill(), in.Close(), cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	dog, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range deaf {
+		if err := unix.Kill(dog, sig.(syscall.Signal)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-ended:
+		t.Fatal("it has ended before the runner: ", err)
+	default:
+	}
+	if err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil || err.Error() != "signal: killed" {
+			t.Errorf("the process ended: %v", err)
+		}
+	case <-time.After(patient):
+		t.Fatal("the process goes on")
+	}
+}
+
+// started is a watchdog in this process, and what tells of its end.
+func started(t *testing.T, pid int) (*Watchdog, chan struct{}) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := pidfd(pid)
+	defer fd.Close()
+	lost := make(chan struct{})
+	w, err := Start(self, fd, func() { close(lost) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w, lost
+}
+
+// TestEnds: with its process the watchdog ends by itself; without it the process goes on, and who
+// started it is told.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	pid, ended := target(t)
+	_, lost := started(t, pid)
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lost:
+	case <-time.After(patient):
+		t.Fatal("the watchdog outlives its process")
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: terminated" {
+		t.Error(err)
+	}
+	pid, ended = target(t)
+	w, lost := started(t, pid)
+	w.Close()
+	<-lost
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: terminated" {
+		t.Errorf("the end of a watchdog is that of its process: %v", err)
+	}
+}
+
+// TestNoWatchdog: what does not come up is an error, and what has nothing to watch does not come up.
+func TestNoWatchdog(t *testing.T) {
+	t.Parallel()
+	pid, _ := target(t)
+	fd := pidfd(pid)
+	defer fd.Close()
+	for _, self := range []string{"/no/such/program", "/bin/false", "/bin/true"} {
+		if _, err := Start(self, fd, func() { t.Error("lost what never was") }); err == nil {
+			t.Errorf("%s is a watchdog", self)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
+	if _, err := Start(self, none, func() { t.Error("lost what never was") }); err == nil {
+		t.Error("a file is watched")
+	}
+	cmd := exec.Command(self, "shim", "--watchdog") // by hand
+	out, err := cmd.Output()
+	if err == nil || len(out) > 0 {
+		t.Errorf("nothing is watched: %q, %v", out, err)
+	}
+}

@@ -19,6 +19,7 @@ type automaton struct {
 	said  []memory    // of states with rows
 	links []link
 	first [256]bool // bytes that begin a pattern
+	skips *skips
 }
 
 // link is a state that one byte leads on from. Any other goes on where it would from the
@@ -47,7 +48,7 @@ const rowDepth = 2
 var errTooMany = errors.New("redact: there are too many secrets to look for at one time, or they are too long")
 
 func newAutomaton(patterns []string) (*automaton, error) {
-	a := &automaton{}
+	a := &automaton{skips: newSkips(patterns)}
 	total, width := 1, 1
 	for _, p := range patterns {
 		total += len(p)
@@ -171,5 +172,27 @@ func (a *automaton) step(state uint32, b byte) uint32 {
 	return a.rows[state+uint32(a.class[b])]
 }
 
+// next reads text from i on, to behind where a pattern ends or to its end: the state there, with
+// hit in the first case.
+func (a *automaton) next(text []byte, i int, state uint32) (int, uint32) {
+	rows := a.rows
+	for i < len(text) {
+		if state == 0 {
+			if i = a.skip(text, i); i == len(text) {
+				break
+			}
+		}
+		if int(state) < len(rows) {
+			state = rows[state+uint32(a.class[text[i]])]
+		} else {
+			state = a.step(state, text[i])
+		}
+		if i++; state >= hit {
+			break
+		}
+	}
+	return i, state
+}
+
 // bytes is what it takes of memory, about.
-func (a *automaton) bytes() int { return 4*len(a.rows) + 8*len(a.said) + 20*len(a.links) }
+func (a *automaton) bytes() int { return 4*len(a.rows) + 8*len(a.said) + 20*len(a.links) + skipBytes }

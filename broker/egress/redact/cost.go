@@ -12,7 +12,7 @@ const (
 // of text it takes about half of that. While it is built it takes twice as much again.
 func Cost(secrets ...string) int {
 	const link, row = 20, 4<<9 + 8
-	cost := row
+	cost := row + skipBytes
 	for _, s := range secrets {
 		states := formsPerByte*len(s) + formsBeside
 		// Rows have the first two states of a form, and that in which it leaves another.

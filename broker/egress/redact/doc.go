@@ -4,6 +4,7 @@
 //
 //	forms.go      the forms of a secret that are looked for
 //	automaton.go  all of them as one automaton, a step for each byte (Aho and Corasick, 1975)
+//	skip.go       what of a text need not be read for it (Wu and Manber, 1994)
 //	trie.go       what they have in common at their beginnings
 //	redact.go     Redactor: texts
 //	cost.go       what one takes, before it is made

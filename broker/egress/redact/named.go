@@ -87,7 +87,8 @@ type namedReader struct {
 	p    parser
 	hits func(int)
 	in   []byte
-	out  []byte
+	out  []byte // from off on not given on yet
+	off  int
 	err  error
 }
 
@@ -96,28 +97,46 @@ func (r *namedReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if r.in == nil {
-		r.in = make([]byte, chunk)
-	}
-	for empty := 0; len(r.out) == 0 && r.err == nil; empty++ {
+	for empty := 0; r.off == len(r.out) && r.err == nil; empty++ {
 		if empty > 100 {
 			r.err = io.ErrNoProgress
 			break
 		}
-		before := r.p.marks
-		n, err := r.ReadCloser.Read(r.in)
-		if n > 0 { // in the middle of a value nothing comes of it
+		given, came := r.read(p)
+		if given > 0 {
+			return given, nil
+		}
+		if came > 0 { // in the middle of a value nothing comes of it
 			empty = 0
 		}
-		r.out, r.err = r.p.feed(r.out[:0], r.in[:n]), err
-		if n := r.p.marks - before; n > 0 {
-			r.hits(n)
-		}
 	}
-	if len(r.out) == 0 {
+	if r.off == len(r.out) {
 		return 0, r.err
 	}
-	n := copy(p, r.out)
-	r.out = r.out[n:]
+	n := copy(p, r.out[r.off:])
+	r.off += n
 	return n, nil
+}
+
+// read reads once, into p if there is room. given is how much of p stands there as it came;
+// what comes behind is in out.
+func (r *namedReader) read(p []byte) (given, came int) {
+	into := p
+	if len(p) < inPlace {
+		if r.in == nil {
+			r.in = make([]byte, chunk)
+		}
+		into = r.in
+	}
+	before := r.p.marks
+	came, err := r.ReadCloser.Read(into)
+	if len(p) >= inPlace {
+		given = r.p.plain(p[:came])
+	}
+	r.out, r.off, r.err = r.p.feed(r.out[:0], into[given:came]), 0, err
+	if n := r.p.marks - before; n > 0 {
+		r.hits(n)
+	}
+	clear(into[given:came])
+	return given, came
 }

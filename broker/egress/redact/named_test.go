@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -200,10 +201,12 @@ func FuzzNamed(f *testing.F) {
 			k := min(len(rest), 1+rng.IntN(9))
 			pieces, rest = append(pieces, rest[:k]), rest[k:]
 		}
-		got := 0
-		out, err := io.ReadAll(n.Reader(io.NopCloser(&cut{pieces: pieces, err: io.EOF}), func(k int) { got += k }))
-		if err != nil || string(out) != want || got != marks {
-			t.Fatalf("%q in pieces: %q (%d), %v; want %q (%d)", text, out, got, err, want, marks)
+		for _, room := range rooms {
+			got := 0
+			out, err := drain(n.Reader(io.NopCloser(&cut{pieces: slices.Clone(pieces), err: io.EOF}), func(k int) { got += k }), room)
+			if err != nil || out != want || got != marks {
+				t.Fatalf("%q in pieces, read by %d: %q (%d), %v; want %q (%d)", text, room, out, got, err, want, marks)
+			}
 		}
 		doc := map[string]string{"access_token": value, "beside": beside}
 		in, _ := json.Marshal(doc)
@@ -234,12 +237,17 @@ func again(in []byte) (out map[string]string) {
 }
 
 func BenchmarkNamed(b *testing.B) {
-	text := []byte(strings.Repeat(`{"id": 4711, "name": "a repository", "private": false, "html_url": "https://github.com/acme/web?x=1&y=2", "access_token": "0123456789"},`+"\n", 500))
+	line := `{"id": 4711, "name": "a repository", "private": false, "html_url": "https://github.com/acme/web?x=1&y=2"`
 	n := named(b)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		if _, err := io.Copy(io.Discard, n.Reader(io.NopCloser(bytes.NewReader(text)), nil)); err != nil {
-			b.Fatal(err)
-		}
+	for name, line := range map[string]string{"none": line + "},\n", "each line": line + `, "access_token": "0123456789"},` + "\n"} {
+		text := []byte(strings.Repeat(line, 500))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if _, err := io.Copy(io.Discard, n.Reader(io.NopCloser(bytes.NewReader(text)), nil)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

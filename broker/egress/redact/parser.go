@@ -58,12 +58,27 @@ func (s *parser) feed(out, p []byte) []byte {
 			i++
 		}
 	}
+	s.remember(p)
+	return out
+}
+
+// plain reads p as far as it is text in which no value has begun, and says how far that is.
+func (s *parser) plain(p []byte) int {
+	if len(p) == 0 || s.at != inText && s.at != inTag {
+		return 0
+	}
+	n := s.text(p, 0)
+	s.remember(p[:n])
+	return n
+}
+
+// remember keeps the end of what was read.
+func (s *parser) remember(p []byte) {
 	if len(p) >= maxTail {
 		s.tail = s.tail[:0]
 	}
 	s.tail = append(s.tail, p[max(0, len(p)-maxTail):]...)
 	s.tail = s.tail[max(0, len(s.tail)-maxTail):]
-	return out
 }
 
 // passed has the automaton read a byte of a value. With the end of one a name may end.
@@ -86,10 +101,7 @@ func (s *parser) passed(p []byte, i int) {
 func (s *parser) text(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		if s.state == 0 && s.at == inText {
-			for i < len(p) && !s.a.first[p[i]] {
-				i++
-			}
-			if i == len(p) {
+			if i = s.a.skip(p, i); i == len(p) {
 				break
 			}
 		}

@@ -47,7 +47,21 @@ func (r *reader) Read(p []byte) (int, error) {
 			r.err = io.ErrNoProgress
 			return 0, r.err
 		}
-		if n := r.fill(); n > 0 {
+		if len(r.scan.spans) == 0 && len(p) >= len(r.scan.held)+inPlace {
+			n, came := r.into(p)
+			if n > 0 {
+				return n, nil
+			}
+			if came > 0 {
+				empty = 0
+			}
+			continue
+		}
+		if r.in == nil {
+			r.in = make([]byte, chunk)
+		}
+		n, err := r.src.Read(r.in)
+		if r.feed(r.in[:n], err); n > 0 {
 			empty = 0
 		}
 	}
@@ -56,14 +70,35 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads once from the source, and says how much came.
-func (r *reader) fill() int {
-	if r.in == nil {
-		r.in = make([]byte, chunk)
+// inPlace is for how many bytes p has room at least that is read into, and looked at where it
+// is, as long as there is nothing to mark.
+const inPlace = 4 << 10
+
+// into reads once from the source into p, behind what is held. given is how much of p can be
+// given on; came is how much came. When something is to be marked, all goes through out. Nothing
+// else stays in p.
+func (r *reader) into(p []byte) (given, came int) {
+	at := copy(p, r.scan.held)
+	came, err := r.src.Read(p[at:])
+	text := p[:at+came]
+	given, secret := r.scan.hold(text)
+	switch {
+	case secret:
+		r.feed(text[at:], err)
+	case errors.Is(err, io.EOF):
+		given, r.err = len(text), err
+	default:
+		r.err = err
 	}
-	n, err := r.src.Read(r.in)
+	clear(text[given:])
+	return given, came
+}
+
+// feed looks at what came, with what the source said beside it, and puts into out what can
+// be given on.
+func (r *reader) feed(came []byte, err error) {
 	before := r.scan.marks
-	r.out, r.off = r.scan.feed(r.out[:0], r.in[:n]), 0
+	r.out, r.off = r.scan.feed(r.out[:0], came), 0
 	if err != nil {
 		r.err = err
 		if errors.Is(err, io.EOF) {
@@ -75,7 +110,6 @@ func (r *reader) fill() int {
 	if n := r.scan.marks - before; n > 0 {
 		r.hits(n)
 	}
-	return n
 }
 
 // Close implements io.Closer.

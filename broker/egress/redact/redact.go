@@ -66,31 +66,30 @@ type span struct {
 // feed reads p and appends to out what can no longer become part of a secret. What it
 // holds back is as deep as its state, so that what a pattern covers is all held.
 func (s *scan) feed(out, p []byte) []byte {
-	at := len(s.held)
+	state, n := s.state, len(s.held)
 	s.held = append(s.held, p...)
-	a, state, text := s.a, s.state, s.held
-	rows := a.rows
-	for i := at; i < len(text); i++ {
-		if state == 0 {
-			for i < len(text) && !a.first[text[i]] {
-				i++
-			}
-			if i == len(text) {
-				break
-			}
+	for {
+		if n, state = s.a.next(s.held, n, state); state < hit {
+			break
 		}
-		if int(state) < len(rows) {
-			state = rows[state+uint32(a.class[text[i]])]
-		} else {
-			state = a.step(state, text[i])
-		}
-		if state >= hit {
-			state &^= hit
-			s.cover(i+1-int(a.of(state).found), i+1)
-		}
+		state &^= hit
+		s.cover(n-int(s.a.of(state).found), n)
 	}
 	s.state = state
-	return s.release(out, len(s.held)-int(a.of(state).depth))
+	return s.release(out, len(s.held)-int(s.a.of(state).depth))
+}
+
+// hold has it hold what may become part of a secret of text, which begins with what it held and
+// goes on with what came since. It says how much of text comes before that; secret: one has ended
+// in it, and nothing is changed.
+func (s *scan) hold(text []byte) (before int, secret bool) {
+	_, state := s.a.next(text, len(s.held), s.state)
+	if state >= hit {
+		return 0, true
+	}
+	before = len(text) - int(s.a.of(state).depth)
+	s.held, s.state = append(s.held[:0], text[before:]...), state
+	return before, false
 }
 
 // end appends what is left: nothing comes after it.

@@ -237,10 +237,12 @@ func FuzzReader(f *testing.F) {
 			n := min(len(rest), 1+rng.IntN(9))
 			pieces, rest = append(pieces, rest[:n]), rest[n:]
 		}
-		got := 0
-		out, err := io.ReadAll(r.Reader(io.NopCloser(&cut{pieces: pieces, err: io.EOF}), func(n int) { got += n }))
-		if err != nil || string(out) != want || got != marks {
-			t.Fatalf("%q in pieces: %q (%d marks), %v; want %q (%d)", text, out, got, err, want, marks)
+		for _, room := range rooms {
+			got := 0
+			out, err := drain(r.Reader(io.NopCloser(&cut{pieces: slices.Clone(pieces), err: io.EOF}), func(n int) { got += n }), room)
+			if err != nil || out != want || got != marks {
+				t.Fatalf("%q in pieces, read by %d: %q (%d marks), %v; want %q (%d)", text, room, out, got, err, want, marks)
+			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"ebb/broker/audit"
 	"ebb/broker/provider"
 )
 
@@ -43,7 +44,15 @@ func (g *ghosts) count() map[string]int {
 // could not be taken back haunts.
 func (m *minting) tooLate(ctx context.Context, cred provider.Credential, cause error, gone bool) {
 	b := m.b
-	b.note(ctx, m.undeliveredEntry(cause))
+	e := m.undeliveredEntry(cause)
+	if m.part { // nothing takes it back, and its lease goes by a guess
+		if !cred.DiesAt.IsZero() {
+			e = b.leaseEntry(audit.LeaseUndelivered, self, m.lease, map[string]any{"why": errorKind(cause), "dies_at": cred.DiesAt})
+		}
+		b.note(ctx, e)
+		return
+	}
+	b.note(ctx, e)
 	if gone {
 		b.laid(ctx, m.u, m.lease)
 		return

@@ -92,7 +92,19 @@ func (a *attempt) dead(p Proof) {
 	if a.c.State == LeaseIntent && a.c.Class == provider.ClassTTLOnly {
 		a.end = LeaseUnconfirmed // nobody knows whether it ever was
 	}
+	if a.unread() { // and until when it is accepted was a guess
+		a.end, a.up.DeadAt, a.up.Proof, a.up.LastError = LeaseUnconfirmed, time.Time{}, ProofNone, answerUnread
+	}
 }
+
+// unread reports whether an answer may have made the credential that nobody has read: then
+// nobody knows of its own expiry either. With what was read its handle is on the record.
+func (a *attempt) unread() bool {
+	_, seals := a.u.Driver.(provider.AnswerSealer)
+	return seals && a.up.Handle == ""
+}
+
+const answerUnread = "The answer that may have made it was lost or withheld. If there is such a credential, nobody here knows how long it lives."
 
 // cause is why the credential ends: a live one in the lane had its whole time.
 func (a *attempt) cause() Cause {
@@ -118,7 +130,11 @@ func (a *attempt) settle() {
 		if a.end == LeaseUnconfirmed {
 			kind = audit.LeaseUnconfirmed
 		}
-		a.log(kind, map[string]any{"state": a.end, "proof": a.up.Proof, "dead_at": a.up.DeadAt, "attempts": a.up.Attempts, "provider": a.u.name})
+		data := map[string]any{"state": a.end, "proof": a.up.Proof, "attempts": a.up.Attempts, "provider": a.u.name}
+		if !a.up.DeadAt.IsZero() {
+			data["dead_at"] = a.up.DeadAt
+		}
+		a.log(kind, data)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), failTime)
 	defer cancel()

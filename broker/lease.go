@@ -86,7 +86,7 @@ type Upstream struct {
 }
 
 // Proof is how the broker knows that a credential is dead at its provider, from
-// the strongest to the weakest.
+// the strongest to the weakest. With the last two there is no DeadAt.
 type Proof string
 
 // Proofs.
@@ -97,6 +97,7 @@ const (
 	ProofExpired   Proof = "expired"   // its own expiry has passed
 	ProofNever     Proof = "never"     // the provider says that it was never minted
 	ProofForced    Proof = "forced"    // a person said so
+	ProofNone      Proof = "none"      // nobody knows whether it ever was, or until when: what an answer made that nobody could read
 )
 
 // Facts is the canonical (RFC 8785) JSON of what an approver decides on.

@@ -99,12 +99,14 @@ func (u *upstreamMetrics) swept(err error, left int, began time.Time, took time.
 	u.m.orphansLeft.WithLabelValues(u.name).Set(float64(left))
 }
 
-// ended counts an end that is settled.
+// ended counts an end that is settled; dead is zero when nobody knows of when it is.
 func (u *upstreamMetrics) ended(state LeaseState, p Proof, since, dead time.Time) {
 	outcome := string(p)
 	if state == LeaseUnconfirmed {
 		outcome = string(LeaseUnconfirmed)
 	}
 	u.m.revocations.WithLabelValues(u.name, outcome).Inc()
-	u.m.deadAfter.WithLabelValues(u.name).Observe(max(dead.Sub(since), 0).Seconds())
+	if !dead.IsZero() {
+		u.m.deadAfter.WithLabelValues(u.name).Observe(max(dead.Sub(since), 0).Seconds())
+	}
 }

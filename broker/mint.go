@@ -25,6 +25,7 @@ type minting struct {
 	// handle is the same in the clear. What is stored is erased when a lane settles the
 	// intent, and then this alone finds what the provider has made since.
 	handle provider.Secret
+	part   bool // an answer makes it, see Seal
 }
 
 // mintUpstream mints at a third party (I1, I3). The steps are those of the package

@@ -49,7 +49,9 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 	if cred.Handle.Empty() {
 		cred.Handle = m.handle
 	}
-	b.kept.keep(l.ID, cred.Handle)
+	if !m.part { // of one that an answer has made nothing but time comes of a handle, and it is stored with that or not at all
+		b.kept.keep(l.ID, cred.Handle)
+	}
 	b.endInLedger(ctx, l)
 	up, move := *l.Upstream, LeaseMove{ID: l.ID, Fence: 1, State: LeaseRevoking, At: now, By: self}
 	if !cred.Token.Empty() { // there is one, and it says what it is

@@ -90,7 +90,7 @@ func (b *Broker) intendPart(ctx context.Context, u *upstream, w want, d decided,
 	}
 	l.State = LeaseIntent
 	l.Upstream = &Upstream{DiesAt: l.IssuedAt.Add(lives), NextAt: l.IssuedAt.Add(mintTime + mintSlack)}
-	m := &minting{b: b, u: u, w: w, d: d, lease: l}
+	m := &minting{b: b, u: u, w: w, d: d, lease: l, part: true}
 	if _, err := b.cfg.Sealer.Seal(l.ID, provider.NewSecret(l.ID)); err != nil {
 		return nil, unavailable(err)
 	}

@@ -50,7 +50,7 @@ type Credential struct {
 	RevokedAt  time.Time `json:"revoked_at,omitzero"`     // refused by the broker since
 	AcceptedAt time.Time `json:"accepted_at,omitzero"`    // the provider took the revocation
 	DeadAt     time.Time `json:"dead_at,omitzero"`        // dead at the provider since, at the latest
-	Proof      string    `json:"proof,omitempty"`         // how that is known: probed, confirmed, bound, expired, never, forced
+	Proof      string    `json:"proof,omitempty"`         // how that is known: probed, confirmed, bound, expired, never, forced, none
 	ProbedAt   time.Time `json:"probed_at,omitzero"`
 	Attempts   int       `json:"attempts"` // that failed
 }
@@ -66,7 +66,7 @@ type Rest struct {
 func (c Credential) Dead() bool {
 	switch c.State {
 	case "revoked", "expired", "unconfirmed":
-		return c.Proof != "forced" && c.Proof != "" && !c.DeadAt.IsZero()
+		return c.Proof != "forced" && c.Proof != "none" && c.Proof != "" && !c.DeadAt.IsZero()
 	}
 	return false
 }

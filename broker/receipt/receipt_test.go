@@ -67,9 +67,10 @@ func TestReceiptSaysWhatIsKnown(t *testing.T) {
 				c.State, c.Proof, c.DeadAt = "revoking", "", time.Time{}
 			}
 		}, false},
-		"forced":     {1, func(_ int, c *receipt.Credential) { c.State, c.Proof = "unconfirmed", "forced" }, false},
-		"expired":    {1, func(_ int, c *receipt.Credential) { c.State, c.Proof = "unconfirmed", "expired" }, true},
-		"live still": {1, func(_ int, c *receipt.Credential) { c.State = "live" }, false},
+		"forced":       {1, func(_ int, c *receipt.Credential) { c.State, c.Proof = "unconfirmed", "forced" }, false},
+		"nobody knows": {1, func(_ int, c *receipt.Credential) { c.State, c.Proof = "unconfirmed", "none" }, false},
+		"expired":      {1, func(_ int, c *receipt.Credential) { c.State, c.Proof = "unconfirmed", "expired" }, true},
+		"live still":   {1, func(_ int, c *receipt.Credential) { c.State = "live" }, false},
 	} {
 		r := built(t, c.n, c.change)
 		if r.Complete != c.complete || r.Total != c.n || len(r.Credentials) != min(c.n, receipt.Shown) || (r.Rest != nil) != (c.n > receipt.Shown) {

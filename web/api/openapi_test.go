@@ -80,6 +80,7 @@ func TestDocumentedSets(t *testing.T) {
 		"TaskState":    {string(broker.TaskOpen), string(broker.TaskPaused), string(broker.TaskClosed)},
 		"RequestState": {string(broker.RequestPending), string(broker.RequestApproved), string(broker.RequestIssued), string(broker.RequestDenied), string(broker.RequestExpired), string(broker.RequestWithdrawn)},
 		"LeaseState":   {string(broker.LeaseIntent), string(broker.LeaseLive), string(broker.LeaseRevoking), string(broker.LeaseRevoked), string(broker.LeaseExpired), string(broker.LeaseUnconfirmed)},
+		"Proof":        {string(broker.ProofProbed), string(broker.ProofConfirmed), string(broker.ProofBound), string(broker.ProofExpired), string(broker.ProofNever), string(broker.ProofForced), string(broker.ProofNone)},
 		"DenyCode":     {string(broker.TooBroad), string(broker.WrongResource), string(broker.NotNeeded), string(broker.UseExisting), string(broker.AskOwner), string(broker.NoAnswer), string(broker.ByPolicy), string(broker.Suspicious), string(broker.AskedEnough), string(broker.TaskHeld)},
 		"Cause":        {string(broker.CauseCompleted), string(broker.CauseStopped), string(broker.CauseDeadline), string(broker.CauseHeartbeat), string(broker.CauseExited), string(broker.CauseLapsed), string(broker.CauseSuspicious), string(broker.CauseParent), string(broker.CauseExpired), string(broker.CauseDenials), string(broker.CauseAsks)},
 	} {

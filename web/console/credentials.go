@@ -216,6 +216,7 @@ func (l credential) Proof() string {
 	return map[broker.Proof]string{
 		broker.ProofProbed: "it was used after its end, and refused", broker.ProofConfirmed: "the provider says so", broker.ProofBound: "the provider took the revocation, and the bound of its class has passed",
 		broker.ProofExpired: "its own expiry has passed", broker.ProofNever: "the provider says that it was never minted", broker.ProofForced: "nobody knows: a person said that nothing is owed any more",
+		broker.ProofNone: "nobody knows: the answer that may have made it was lost or withheld",
 	}[l.Upstream.Proof]
 }
 

@@ -1,0 +1,137 @@
+package broker_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/brokertest"
+	"ebb/broker/provider"
+	web "ebb/broker/provider/http"
+	"ebb/scopes"
+)
+
+const answered = "at_canary_answered_0123456789"
+
+// sealer is a broker with a provider whose answers make credentials.
+type sealer struct {
+	*third
+	driver *web.Driver
+}
+
+func sealing(t *testing.T) *sealer {
+	t.Helper()
+	d, err := web.New("web", web.Config{
+		Allow:        []string{"api.example.com/oauth/**:write", "api.example.com/v1/**:read"},
+		SealResponse: []web.Seal{{Method: "POST", Host: "api.example.com", Path: "/oauth/token", Members: []string{"access_token"}, Use: []string{"api.example.com/v1/**:read"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &sealer{driver: d}
+	x.third = &third{target: attacked(t, brokertest.Config{Egress: true, Policies: allowing(`@deliver("egress")`), Providers: map[string]broker.Provider{
+		"web": {Driver: d, Kind: "http", Resource: "https://web.test/"},
+	}})}
+	x.janitor(t, x.Broker)
+	return x
+}
+
+// parent is a lease of a new task by which logins leave.
+func (x *sealer) parent(t *testing.T) (*brokertest.Sandbox, string) {
+	t.Helper()
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("web:**:*")
+	s := x.Open(t, spec)
+	return s, minted(t, s, "web:api.example.com/oauth/**:write web:api.example.com/v1/**:read").LeaseID
+}
+
+// login is what one login of a task may make, as egress has it intended.
+func (x *sealer) login(t *testing.T, taskID, parentID string) *broker.Sealing {
+	t.Helper()
+	c := broker.Caller{TaskID: taskID}
+	use, err := x.Broker.Use(t.Context(), c, parentID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "POST", "https://api.example.com/oauth/token", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := x.Broker.Seal(t.Context(), c, use, *x.driver.Seals(r, use.Target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func made() map[string]provider.Secret {
+	return map[string]provider.Secret{"access_token": provider.NewSecret(answered)}
+}
+
+// TestUnreadAnswersAreNeverProvenDead: of what nobody has read nobody knows how long it lives. Its end is not claimed
+// when the time is over that is taken for it, however its answer was lost; what was read ends by its own time.
+func TestUnreadAnswersAreNeverProvenDead(t *testing.T) {
+	t.Parallel()
+	const month = 30 * 24 * time.Hour
+	for name, c := range map[string]struct {
+		lost func(t *testing.T, x *sealer, s *broker.Sealing)
+		read bool
+	}{
+		"withheld": {func(_ *testing.T, _ *sealer, s *broker.Sealing) { s.Close() }, false},
+		"the process has died": {func(t *testing.T, x *sealer, s *broker.Sealing) {
+			x.Clock.Add(time.Minute)
+			eventually(t, "owed", func() bool { return x.lease(t, s.Leases()[0]).State == broker.LeaseRevoking })
+		}, false},
+		"read when its intent was given up": {func(t *testing.T, x *sealer, s *broker.Sealing) {
+			x.Clock.Add(time.Minute)
+			eventually(t, "owed", func() bool { return x.lease(t, s.Leases()[0]).State == broker.LeaseRevoking })
+			if err := s.Keep(made(), month); err == nil {
+				t.Error("it is kept")
+			}
+			es := entries(t, x.target, broker.EntryFilter{LeaseID: s.Leases()[0], Kind: audit.LeaseUndelivered})
+			if len(es) != 1 || !strings.Contains(string(es[0].Data), `"dies_at":"`) || x.Broker.KeptHandles() != 0 {
+				t.Errorf("on the record: %v", es)
+			}
+		}, false},
+		"kept": {func(t *testing.T, _ *sealer, s *broker.Sealing) {
+			if err := s.Keep(made(), 2*time.Hour); err != nil {
+				t.Error(err)
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := sealing(t)
+			s, parent := x.parent(t)
+			login := x.login(t, s.Task.ID, parent)
+			id := login.Leases()[0]
+			c.lost(t, x, login)
+			x.closed(t, s.Task.ID)
+			x.turn(t, 10*time.Minute, "settled", func() bool {
+				l := x.lease(t, id)
+				return l.State != broker.LeaseRevoking && l.State != broker.LeaseIntent
+			})
+			l := x.lease(t, id)
+			if c.read {
+				if l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofExpired || l.Upstream.DeadAt.Sub(l.IssuedAt) < 2*time.Hour {
+					t.Errorf("%s %+v", l.State, l.Upstream)
+				}
+				return
+			}
+			if l.State != broker.LeaseUnconfirmed || l.Upstream.Proof != broker.ProofNone || !l.Upstream.DeadAt.IsZero() || !strings.Contains(l.Upstream.LastError, "how long it lives") {
+				t.Errorf("%s %+v", l.State, l.Upstream)
+			}
+			for _, e := range entries(t, x.target, broker.EntryFilter{LeaseID: id}) {
+				if e.Kind == audit.LeaseDead || e.Kind == audit.OrphanRevoked || strings.Contains(string(e.Data), "dead_at") {
+					t.Errorf("on the record: %s %s", e.Kind, e.Data)
+				}
+			}
+			if r, _, err := x.Broker.Receipt(t.Context(), x.who(brokertest.Runner), s.Task.ID); err != nil || r.Complete {
+				t.Errorf("the receipt says that everything is known to be dead: %v", err)
+			}
+		})
+	}
+}

@@ -32,6 +32,7 @@
 //	pipe.go         connections of SSH: as they are, to hosts that a lease is for
 //	piped.go        which of them a lease that was ended may have opened
 //	record.go       what of a request is on the record, and how much its task has sent
+//	places.go       connections of boxes and to upstreams: how many a box, a task and all have
 //	share.go        what all tasks need and none may have all of
 //	free.go         how often a box has ebb do what costs the box nothing
 //	flush.go        when parts of an answer go on, and where they are copied

@@ -123,7 +123,7 @@ func (s *sending) carry(t *tunnel, until time.Time) error {
 		return err
 	}
 	s.b.sessions.met(s.host)
-	up, err := p.cfg.Dialer.Dial(s.ctx, s.host)
+	up, err := p.dial(s.b.who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(s.ctx, s.host) })
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (p *Proxy) dials(who broker.Caller, t provider.Target, h exact.Host) *pool 
 	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}}
 	made.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			c, err := p.cfg.Dialer.Dial(ctx, h)
+			c, err := p.dial(who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(ctx, h) })
 			if err != nil {
 				return nil, err
 			}

@@ -55,6 +55,10 @@ type Config struct {
 	Now    func() time.Time // nil = time.Now
 	// Connections are how many one box has at one time; 0 = 64.
 	Connections int
+	// Places are how many connections all boxes have at one time, with those to upstreams: each
+	// is a descriptor. One task has no more than a part of those that are left: a quarter when there
+	// are few, a sixteenth from 8,192 on. 0 = 4,096.
+	Places int
 	// Requests are how many of one box are under way at one time, over all connections, with
 	// its WebSockets and SSH connections, and without its sessions: each request holds what
 	// marks its credential in the answer. 0 = 256; those beyond wait.
@@ -82,6 +86,7 @@ type Proxy struct {
 	sent  meters
 	ends  ends
 
+	places    places
 	redactors *redactors
 	named     *named // what looks for credentials that answers make
 }
@@ -127,11 +132,14 @@ func New(c Config) (*Proxy, error) {
 	if c.Requests <= 0 {
 		c.Requests = 256
 	}
+	if c.Places <= 0 {
+		c.Places = maxPlaces
+	}
 	named, err := newNamed()
 	if err != nil {
 		return nil, err
 	}
-	return &Proxy{cfg: c, redactors: newRedactors(redact.New), named: named}, nil
+	return &Proxy{cfg: c, places: newPlaces(c.Places), redactors: newRedactors(redact.New), named: named}, nil
 }
 
 // End cuts whatever goes on by a task or a lease, to its last connection, and says how

@@ -20,17 +20,18 @@ const (
 	Self         exact.Reason = "self"             // it leads to ebb, or to the machine that ebb runs on
 	Unresolved   exact.Reason = "unresolved"       // its name leads nowhere
 	Unreachable  exact.Reason = "upstream_unreachable"
-	NotTunnelled exact.Reason = "not_tunnelled"      // it is not inside of CONNECT and TLS
-	Misdirected  exact.Reason = "misdirected"        // it is for another host than its tunnel
-	NoCredential exact.Reason = "no_credential"      // its placeholder is none of the caller's, or over
-	Certificate  exact.Reason = "client_certificate" // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
-	BadAnswer    exact.Reason = "bad_answer"         // what came back cannot be read for secrets
-	NotTLS       exact.Reason = "not_tls"            // what is in its tunnel is no TLS for its host
-	NotSSH       exact.Reason = "not_ssh"            // what is in its tunnel begins as SSH and is none, or its server's answer is
-	TooOften     exact.Reason = "rate_limited"       // its task sends too many requests
-	TooMuch      exact.Reason = "too_much"           // its body is too large, or its task has sent enough
-	NoRecord     exact.Reason = "record_unavailable" // it cannot be put on the record: later, perhaps
-	Doubt        exact.Reason = "unavailable"        // nobody can say whether it may: later, perhaps
+	NotTunnelled exact.Reason = "not_tunnelled"        // it is not inside of CONNECT and TLS
+	Misdirected  exact.Reason = "misdirected"          // it is for another host than its tunnel
+	NoCredential exact.Reason = "no_credential"        // its placeholder is none of the caller's, or over
+	Certificate  exact.Reason = "client_certificate"   // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
+	BadAnswer    exact.Reason = "bad_answer"           // what came back cannot be read for secrets
+	NotTLS       exact.Reason = "not_tls"              // what is in its tunnel is no TLS for its host
+	NotSSH       exact.Reason = "not_ssh"              // what is in its tunnel begins as SSH and is none, or its server's answer is
+	TooOften     exact.Reason = "rate_limited"         // its task sends too many requests
+	TooMuch      exact.Reason = "too_much"             // its body is too large, or its task has sent enough
+	Crowded      exact.Reason = "too_many_connections" // its task has its part of the connections that there are
+	NoRecord     exact.Reason = "record_unavailable"   // it cannot be put on the record: later, perhaps
+	Doubt        exact.Reason = "unavailable"          // nobody can say whether it may: later, perhaps
 )
 
 // Denial is why a request does not go out. Only the Reason goes back to the sandbox;

@@ -122,7 +122,7 @@ type refusal struct {
 var statuses = map[exact.Reason]int{
 	exact.BadHost: http.StatusBadRequest, exact.BadPort: http.StatusBadRequest, exact.AmbiguousPath: http.StatusBadRequest, exact.AmbiguousQuery: http.StatusBadRequest,
 	exact.BadMethod: http.StatusBadRequest, exact.BadHeader: http.StatusBadRequest, NoPlaceholder: http.StatusUnauthorized, NoCredential: http.StatusUnauthorized,
-	TooOften: http.StatusTooManyRequests, TooMuch: http.StatusRequestEntityTooLarge, NoRecord: http.StatusServiceUnavailable,
+	TooOften: http.StatusTooManyRequests, TooMuch: http.StatusRequestEntityTooLarge, NoRecord: http.StatusServiceUnavailable, Crowded: http.StatusServiceUnavailable,
 	Misdirected: http.StatusMisdirectedRequest, Unreachable: http.StatusBadGateway, Unresolved: http.StatusBadGateway, Certificate: http.StatusBadGateway, BadAnswer: http.StatusBadGateway,
 	SealTooLarge: http.StatusBadGateway, SealNotJSON: http.StatusBadGateway, SealAmbiguous: http.StatusBadGateway, SealBadValue: http.StatusBadGateway, SealBadLifetime: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
 }

@@ -42,7 +42,7 @@ func (b *box) serve(ctx context.Context, l net.Listener) error {
 	inner.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: 64 << 10}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = inner.Serve(&tunnels{b: b, ctx: ctx}) })
-	err := outer.Serve(&counted{Listener: l, b: b, over: ctx.Done()})
+	err := outer.Serve(&counted{Listener: l, b: b, ctx: ctx})
 	b.close(l)
 	_ = inner.Close()
 	_ = outer.Close()
@@ -215,36 +215,3 @@ func (l *tunnels) Close() error { return nil }
 
 // Addr implements net.Listener.
 func (l *tunnels) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "tunnels"} }
-
-// counted takes no more connections than a box may have: those beyond wait.
-type counted struct {
-	net.Listener
-	b    *box
-	over <-chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *counted) Accept() (net.Conn, error) {
-	select {
-	case l.b.slots <- struct{}{}:
-	case <-l.over: // who waits for a place would wait until somebody gives one up
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.b.slots
-		return nil, err
-	}
-	return &slot{Conn: c, give: sync.OnceFunc(func() { <-l.b.slots })}, nil
-}
-
-type slot struct {
-	net.Conn
-	give func()
-}
-
-// Close implements net.Conn.
-func (s *slot) Close() error {
-	s.give()
-	return s.Conn.Close()
-}

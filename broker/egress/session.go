@@ -148,10 +148,11 @@ func (s *session) open() (up provider.Session, err error) {
 // dial connects to the host of the tunnel, wherever its name leads now, or to the address that
 // it led to.
 func (s *session) dial(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
+	p := s.b.p
 	if at.IsValid() {
-		return s.b.p.cfg.Dialer.dialAt(ctx, s.host, at.Addr())
+		return p.dial(s.b.who, func() (net.Conn, error) { return p.cfg.Dialer.dialAt(ctx, s.host, at.Addr()) })
 	}
-	c, err := s.b.p.cfg.Dialer.Dial(ctx, s.host)
+	c, err := p.dial(s.b.who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(ctx, s.host) })
 	s.up = c
 	return c, err
 }
@@ -225,6 +226,7 @@ var refusals = map[exact.Reason]pgwire.Refusal{
 	OtherDatabase: {Code: pgwire.NoDatabase, Message: "The credential is for another database. Name the one of its scope (PGDATABASE), or ask for a credential for this one."},
 	BadStartup:    {Code: pgwire.ProtocolViolation, Message: "What begins the session has not come in time."},
 	Busy:          {Code: pgwire.TooManySessions, Message: "The credential has as many sessions as it may have, or the database takes no more. Close one, then try again."},
+	Crowded:       {Code: pgwire.TooManySessions, Message: "This task has as many connections as it may have. Close one, then try again."},
 	TooOften:      {Code: pgwire.TooMuch, Message: "This task opens too many sessions. Wait, then try again."},
 	TooMuch:       {Code: pgwire.TooMuch, Message: "This task has sent as much as it may send."},
 	NoRecord:      {Code: pgwire.NotNow, Message: "The session cannot be put on the record. Try again later."},

@@ -1,10 +1,14 @@
 package egress
 
+import "cmp"
+
 // share counts what tasks hold of something that all of them need. It is not safe for
 // concurrent use.
 type share struct {
 	n  int
 	of map[string]int // by the task of a runner's; those below it count with it
+
+	parts int // of what is left one task may have one; 0 = shares
 }
 
 // Requests that have no end on the record yet: of one task, and of all.
@@ -21,7 +25,7 @@ const shares = 16
 // comes later (dynamic thresholds: Choudhury and Hahne, 1998).
 func (s *share) take(task string, n, most, all int) bool {
 	left := all - s.n
-	if had := s.of[task]; n > left || had+n > most || had > 0 && had+n > left/shares {
+	if had := s.of[task]; n > left || had+n > most || had > 0 && had+n > left/cmp.Or(s.parts, shares) {
 		return false
 	}
 	if s.of == nil {

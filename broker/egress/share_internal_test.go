@@ -44,3 +44,31 @@ func TestShare(t *testing.T) {
 		t.Errorf("of %d that are left", left)
 	}
 }
+
+// Of few connections one task has enough for a box, and of many a hundred leave room for another.
+func TestSharesOfPlaces(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ all, greedy, first int }{{256, 4, 51}, {4096, 20, 455}, {32768, 100, 1927}} {
+		p := newPlaces(c.all)
+		for i := range c.greedy {
+			n := 0
+			for p.take(fmt.Sprint(i)) != nil {
+				n++
+			}
+			if i == 0 && n != c.first {
+				t.Errorf("of %d one task has %d", c.all, n)
+			}
+		}
+		give := p.take("late")
+		if give == nil || p.take("late") == nil || p.take("late") == nil {
+			t.Fatalf("of %d nothing is left for another task", c.all)
+		}
+		left := p.of.n
+		if give(); p.of.n != left-1 {
+			t.Error("it was not given back")
+		}
+		if give(); p.of.n != left-1 {
+			t.Error("it was given back twice")
+		}
+	}
+}

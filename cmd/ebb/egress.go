@@ -11,8 +11,13 @@ import (
 	"ebb/broker"
 	"ebb/broker/egress"
 	"ebb/cmd/ebb/internal/config"
+	"ebb/web"
 	"ebb/web/api"
 )
+
+// boxShare is what connections of boxes, and those to upstreams for them, may take of all
+// descriptors: the API and the stores have the rest.
+const boxShare = 0.25
 
 // openEgress makes the proxy that sandboxes get out by, and what opens boxes for it.
 func (n *node) openEgress(ctx context.Context, s settings) error {
@@ -28,7 +33,7 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 		listen = n.listener.Addr().String()
 	}
 	proxy, err := egress.New(egress.Config{
-		Leases: n.broker, Hosts: n.broker, Record: n.broker, Answers: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now,
+		Leases: n.broker, Hosts: n.broker, Record: n.broker, Answers: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now, Places: web.Conns(boxShare),
 		Dialer: &egress.Dialer{Resolver: s.Resolver, Private: s.Egress.Private(), Own: ownPlaces(listen)},
 	})
 	if err != nil {

@@ -1,0 +1,131 @@
+package egress_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker/audit"
+	"ebb/broker/egress"
+)
+
+// places are how many connections there are in these tests; one task has a quarter of those that
+// are left, so that it has part of them when no other has one.
+const places, part = 40, 8
+
+// fill has a box open connections until it has n, which wait for the rest of a request, and wants
+// two more to be told why they may not.
+func (x *box) fill(t *testing.T, n int) (all []net.Conn) {
+	t.Helper()
+	for range n + 2 {
+		c, err := x.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	for _, c := range all[n:] {
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !res.Close || !strings.Contains(string(body), `"too_many_connections"`) {
+			t.Fatalf("%s %v %q, %v", res.Status, res.Header, body, err)
+		}
+	}
+	return all[:n]
+}
+
+// 110: a task that takes every connection it can, by several boxes, is told so and leaves room for
+// others; what it gives back it can have again.
+func TestConnectionsOfATask(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	b.with(t, func(c *egress.Config) { c.Places = places })
+	x, other := b.box(t), b.box(t)
+	p, theirs := x.placeholder(t, "stripe:charges:read"), other.placeholder(t, "stripe:charges:read")
+	held := x.fill(t, part)
+	b.boxOf(t, x.s).fill(t, 0)
+	if res, body := send(t, other.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+theirs); res.StatusCode != http.StatusOK {
+		t.Errorf("another task: %s %q", res.Status, body)
+	}
+	if !slices.ContainsFunc(b.uses(t, x.s.Task.ID), func(e audit.Entry) bool {
+		return e.Kind == audit.EgressDenied && strings.Contains(string(e.Data), `"too_many_connections"`)
+	}) {
+		t.Error("it is not on the record")
+	}
+	for i, c := range held {
+		if i > 1 {
+			_ = c.Close()
+			continue
+		}
+		if _, err := io.WriteString(c, "\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("one that has its place: %v", err)
+		}
+	}
+	until(t, "what it gave back it has again", func() bool {
+		res, _, err := try(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p)
+		return err == nil && res.StatusCode == http.StatusOK
+	})
+}
+
+// 110: connections to upstreams count with those of boxes. Where a task has its part, those go first
+// that no request uses; when there is none of them, nothing is dialled, and the box is told why.
+func TestConnectionsOfATaskToUpstreams(t *testing.T) {
+	t.Parallel()
+	var over = make(chan struct{})
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/long" {
+			w.(http.Flusher).Flush()
+			<-over
+		}
+	})
+	t.Cleanup(func() { close(over) })
+	b.with(t, func(c *egress.Config) { c.Places = places })
+	x := b.box(t)
+	first, second := x.placeholder(t, "stripe:charges:read"), x.placeholder(t, "stripe:charges:read stripe:charges:write")
+	c := x.client(t, true) // its one connection to the box carries all of them
+	ask := func(path, p string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+p)
+		res, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = res.Body.Close() })
+		if path == "/v1/long" {
+			return res.StatusCode, ""
+		}
+		body, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(body)
+	}
+	if status, body := ask("/v1/x", first); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	x.fill(t, part-2) // and one to the box, and one to the upstream, which nobody uses
+	if status, body := ask("/v1/long", second); status != http.StatusOK {
+		t.Fatalf("in the place of what nobody uses: %d %s", status, body)
+	}
+	arrived := len(b.arrived())
+	if status, body := ask("/v1/x", first); status != http.StatusServiceUnavailable || !strings.Contains(body, `"too_many_connections"`) || len(b.arrived()) != arrived {
+		t.Errorf("beyond its part: %d %s", status, body)
+	}
+}

@@ -3,7 +3,6 @@ package broker_test
 import (
 	"context"
 	"maps"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,7 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/provider/static"
 	"ebb/broker/safe"
-	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 	"ebb/scopes"
 )
 
@@ -41,11 +40,7 @@ func injectOnly(t *testing.T, policies map[string][]byte) (*brokertest.Env, *cou
 
 func injecting(t *testing.T) *counted {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "safe.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := sqlstoretest.Open(t)
 	s := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
 	if err := s.Put(t.Context(), "stripe", provider.NewSecret("sk_canary")); err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"ebb/broker/policysource"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 )
 
 // Names that every Env has.
@@ -140,6 +141,7 @@ func New(t testing.TB, c Config) *Env {
 // OpenStore opens an embedded journal and desk.
 func OpenStore(t testing.TB, path string, now func() time.Time) *sqlstore.Store {
 	t.Helper()
+	sqlstoretest.Schema(t, path)
 	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + path, Now: now})
 	if err != nil {
 		t.Fatal(err)

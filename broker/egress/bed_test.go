@@ -22,7 +22,7 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/provider/static"
 	"ebb/broker/safe"
-	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 )
 
 // canary is what no box, log or answer may hold.
@@ -95,11 +95,7 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 		t.Fatal(err)
 	}
 	b.host = "api.example.com:" + strconv.Itoa(int(at.Port()))
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "safe.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := sqlstoretest.Open(t)
 	b.secrets = safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
 	if err := b.secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 	"ebb/broker/storetest"
 )
 
@@ -149,7 +150,7 @@ func persist(ctx context.Context, s *sqlstore.Store, r broker.Record) error {
 // unit, and repeating what is unknown never doubles it.
 func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
-	u := storetest.Postgres(t)
+	u := sqlstoretest.Postgres(t)
 	s := mustOpenOne(t, open(t, u))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
@@ -243,7 +244,7 @@ func newProxy(t *testing.T, server string) *proxy {
 // nor a no, and the chain goes on behind what was committed.
 func TestLostAcknowledgement(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(storetest.Postgres(t))
+	u, err := url.Parse(sqlstoretest.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,7 @@ func TestLostAcknowledgement(t *testing.T) {
 // The server goes away and comes back: errors meanwhile, no restart needed.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(storetest.Postgres(t))
+	u, err := url.Parse(sqlstoretest.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +311,7 @@ func TestServerAway(t *testing.T) {
 // Replicas that move the same rows in opposite orders deadlock; nobody notices.
 func TestReplicasInOppositeOrders(t *testing.T) {
 	t.Parallel()
-	u := storetest.Postgres(t)
+	u := sqlstoretest.Postgres(t)
 	replicas := []*sqlstore.Store{open(t, u), open(t, u)}
 	var ids []string
 	for range 10 {

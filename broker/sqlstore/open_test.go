@@ -116,7 +116,7 @@ func TestOpenNeedsAFreshWriter(t *testing.T) {
 
 func TestManualMigration(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, empty func(testing.TB) string) {
+	eachOf(t, bare(), func(t *testing.T, empty func(testing.TB) string) {
 		c := sqlstore.Config{URL: empty(t), Manual: true}
 		before, err := sqlstore.MigrationStatus(t.Context(), c)
 		if err != nil || len(before.Applied) != 0 || len(before.Pending) == 0 {

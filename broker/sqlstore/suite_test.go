@@ -5,11 +5,20 @@ import (
 	"testing"
 
 	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 	"ebb/broker/storetest"
 )
 
-// databases are the kinds of database; each call makes an empty one.
+// databases are the kinds of database; each call makes one without a row.
 func databases() map[string]func(testing.TB) string {
+	return map[string]func(testing.TB) string{
+		"sqlite":   sqlstoretest.SQLite,
+		"postgres": sqlstoretest.Postgres,
+	}
+}
+
+// bare are databases without the schema.
+func bare() map[string]func(testing.TB) string {
 	return map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "ebb.db") },
 		"postgres": storetest.Postgres,
@@ -39,7 +48,13 @@ func opened(t testing.TB, c sqlstore.Config) *sqlstore.Store {
 
 // each runs f on every kind of database.
 func each(t *testing.T, f func(t *testing.T, empty func(testing.TB) string)) {
-	for name, empty := range databases() {
+	t.Helper()
+	eachOf(t, databases(), f)
+}
+
+func eachOf(t *testing.T, kinds map[string]func(testing.TB) string, f func(t *testing.T, empty func(testing.TB) string)) {
+	t.Helper()
+	for name, empty := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f(t, empty)

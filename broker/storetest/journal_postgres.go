@@ -18,17 +18,47 @@ import (
 // drops it.
 func Postgres(t testing.TB) string {
 	t.Helper()
-	return postgres(t, "")
+	return postgres(t, "").String()
 }
 
 // PostgresSorted is Postgres with text sorted as people of a language sort it, which is
 // what a database is set up with in most places: there "~" comes before every letter.
 func PostgresSorted(t testing.TB) string {
 	t.Helper()
-	return postgres(t, " TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
+	return postgres(t, " TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'").String()
 }
 
-func postgres(t testing.TB, with string) string {
+// PostgresLike is Postgres with what the database template has. Where there is none yet,
+// fill makes what one has; that is not dropped.
+func PostgresLike(t testing.TB, template string, fill func(url string)) string {
+	t.Helper()
+	server := counterpart.Need(t, "EBB_TEST_POSTGRES")
+	if !postgresHas(t, server, template) {
+		u := postgres(t, "")
+		fill(u.String())
+		// Whoever is first names it; those of the others go with their tests.
+		err := onPostgres(server, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "ALTER DATABASE "+u.Path[1:]+" RENAME TO "+template)
+			return err
+		})
+		if err != nil && !postgresHas(t, server, template) {
+			t.Fatal(err)
+		}
+	}
+	return postgres(t, " TEMPLATE "+template).String()
+}
+
+func postgresHas(t testing.TB, server, name string) (is bool) {
+	t.Helper()
+	if err := onPostgres(server, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&is)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return is
+}
+
+func postgres(t testing.TB, with string) *url.URL {
 	t.Helper()
 	server := counterpart.Need(t, "EBB_TEST_POSTGRES")
 	u, err := url.Parse(server)
@@ -37,22 +67,29 @@ func postgres(t testing.TB, with string) string {
 	}
 	name := "ebb_test_" + strings.ToLower(rand.Text())
 	PostgresExec(t, server, "CREATE DATABASE "+name+with)
-	t.Cleanup(func() { PostgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	t.Cleanup(func() { PostgresExec(t, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
 	u.Path = "/" + name
-	return u.String()
+	return u
 }
 
 // PostgresExec runs one statement on a connection of its own.
 func PostgresExec(t testing.TB, server, statement string) {
 	t.Helper()
+	if err := onPostgres(server, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, statement)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onPostgres(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, statement); err != nil {
-		t.Fatal(err)
-	}
+	return do(ctx, conn)
 }

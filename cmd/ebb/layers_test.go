@@ -30,6 +30,7 @@ var layers = [][]string{
 	{"ebb/broker", "ebb/broker/notify/*", "ebb/broker/provider/*", "ebb/broker/seal/*"},
 	{"ebb/broker/storetest", "ebb/broker/egress", "ebb/broker/policysource"},
 	{"ebb/broker/redisstore", "ebb/broker/memstore", "ebb/broker/sqlstore", "ebb/broker/notifier", "ebb/broker/notify/all", "ebb/broker/provider/all", "ebb/broker/seal/all"},
+	{"ebb/broker/sqlstore/sqlstoretest"},
 	{"ebb/web", "ebb/web/client", "ebb/web/load", "ebb/web/verify", "ebb/broker/brokertest"},
 	{"ebb/web/signin", "ebb/web/console/chart"},
 	{"ebb/web/api", "ebb/web/signin/*", "ebb/broker/brokertest/crashtest"},

@@ -14,7 +14,7 @@ import (
 	"ebb/broker/brokertest/crashtest"
 	"ebb/broker/provider"
 	"ebb/broker/redisstore/redistest"
-	"ebb/broker/storetest"
+	"ebb/broker/sqlstore/sqlstoretest"
 )
 
 // crashParty is what a child makes its driver of.
@@ -75,12 +75,12 @@ func TestCrashThenMintedLate(t *testing.T) {
 // The matrix on Redis and PostgreSQL, which survive the broker.
 func TestCrashMatrixOnServers(t *testing.T) {
 	addrs := counterpart.Need(t, "EBB_TEST_REDIS")
-	storetest.Postgres(t) // skips without a server
+	sqlstoretest.Postgres(t) // skips without a server
 	party := embedded(crashParty{ByHandle: true, Probes: true, Lists: true})
 	crashtest.Run(t, func(t *testing.T) crashtest.Party {
 		t.Helper()
 		p := party(t)
-		p.Journal, p.Redis, p.Prefix = storetest.Postgres(t), strings.Split(addrs, ","), "crash-"+rand.Text()
+		p.Journal, p.Redis, p.Prefix = sqlstoretest.Postgres(t), strings.Split(addrs, ","), "crash-"+rand.Text()
 		t.Cleanup(func() {
 			if _, err := redistest.Forget(context.Background(), redis.UniversalOptions{Addrs: p.Redis}, p.Prefix); err != nil {
 				t.Error(err)

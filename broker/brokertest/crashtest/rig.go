@@ -20,6 +20,7 @@ import (
 	"ebb/broker/audit"
 	"ebb/broker/keys"
 	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 )
 
 // childTime is more than any child needs, on a busy machine too.
@@ -44,7 +45,7 @@ func newRig(t *testing.T, party func(t *testing.T) Party) *rig {
 	}
 	dir := t.TempDir()
 	if p.Journal == "" {
-		p.Journal = "sqlite://" + filepath.Join(dir, "ebb.db")
+		p.Journal = sqlstoretest.SQLite(t)
 	}
 	return &rig{t: t, party: p, order: order{
 		Dir: dir, Journal: p.Journal, Issuer: "https://" + strings.ToLower(rand.Text()) + ".test", Scope: p.Scope, Redis: p.Redis, Prefix: p.Prefix,

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,7 @@ import (
 	"ebb/broker/provider"
 	"ebb/broker/provider/static"
 	"ebb/broker/safe"
-	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 	"ebb/scopes"
 )
 
@@ -23,11 +22,7 @@ const canary = "sk_live_canary"
 // vaultOf is a safe on a real store with one secret in it.
 func vaultOf(t testing.TB, name, value string) *safe.Safe {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "ebb.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := sqlstoretest.Open(t)
 	s := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
 	if err := s.Put(t.Context(), name, provider.NewSecret(value)); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ import (
 	"ebb/broker/provider/jwt"
 	"ebb/broker/provider/static"
 	"ebb/broker/safe"
-	"ebb/broker/sqlstore"
+	"ebb/broker/sqlstore/sqlstoretest"
 	"ebb/cmd/ebb/internal/mcp"
 	"ebb/scopes"
 	"ebb/web"
@@ -97,11 +97,7 @@ func (h *house) resource() string { return "http://" + h.door.Addr().String() + 
 // stripe is a provider whose secret only egress adds.
 func stripe(t *testing.T) provider.Driver {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "safe.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := sqlstoretest.Open(t)
 	secrets := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
 	if err := secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package docker_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/boxtest"
 )
 
 // TestReady: who asks for it knows the box's namespaces before anything of it runs, and can
@@ -107,24 +109,29 @@ func TestSwappedPlace(t *testing.T) {
 func TestImageThatIsNoBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	name := "ebb-bed-" + strings.ToLower(fmt.Sprintf("%x", os.Getpid()))
+	name := "ebb-bed-" + strings.ToLower(rand.Text())
 	made := b.docker("create", bedImage, "true")
 	b.docker("commit", "--change", "USER 0:0", "--change", `ENTRYPOINT ["/bin/touch","`+box.WorkDir+`/entry"]`, "--change", "VOLUME /data", "--change", "VOLUME /tmp", "--change", "WORKDIR /etc",
 		"--change", `HEALTHCHECK --interval=1s CMD touch `+box.WorkDir+`/health`, "--change", "LABEL ebb.box.keep=/nowhere", "--change", "ENV PATH=/evil", made, name)
 	b.docker("rm", made)
 	t.Cleanup(func() { b.docker("rmi", "--force", name) })
 	b.kind.Image = name
-	b.Kind = keeping{t, b.kind}
-	out := b.Sh("sleep 2; id -u; pwd; echo $PATH; touch /tmp/x && stat -f -c %T /data; ls /work")
+	b.Kind, b.Spec.Keep = keeping{t, b.kind}, t.TempDir()
+	r := b.Start("sh", "-c", "sleep 2; id -u; pwd; echo $PATH; touch /tmp/x && stat -f -c %T /data; ls; echo >up; while ! test -e end; do sleep 0.1; done")
+	boxtest.Until(t, "up", func() bool { return exists(filepath.Join(b.Spec.Work, "up")) })
+	if has := b.docker("inspect", "--format", "{{range .Mounts}}{{.Type}} {{.Destination}}\n{{end}}", b.boxesOf(b.Spec.Keep)); strings.Contains(has, "volume") || !strings.Contains(has, "bind") {
+		t.Errorf("the daemon has mounted %s", has)
+	}
+	if err := os.WriteFile(filepath.Join(b.Spec.Work, "end"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := r.End()
 	uid := os.Geteuid()
 	if b.Spec.User != nil {
 		uid = int(b.Spec.User.UID)
 	}
 	if want := fmt.Sprintf("%d\n%s\n%s\ntmpfs\n", uid, box.WorkDir, box.Search); out != want {
 		t.Errorf("got %q, want %q", out, want)
-	}
-	if left := b.docker("volume", "ls", "--quiet"); left != "" {
-		t.Errorf("volumes are left: %s", left)
 	}
 }
 
@@ -133,15 +140,16 @@ func TestLeftovers(t *testing.T) {
 	b := newBed(t)
 	gone, here := filepath.Join(t.TempDir(), "gone"), t.TempDir()
 	uid := fmt.Sprintf("ebb.box.user=%d", os.Geteuid())
-	make := func(name, keep, user string) string {
-		b.docker("run", "--detach", "--network", "none", "--name", name, "--label", "ebb.box.keep="+keep, "--label", user, bedImage, "sleep", "600")
+	make := func(prefix, keep, user string) string {
+		name := prefix + strings.ToLower(rand.Text())
+		b.docker("run", "--detach", "--rm", "--network", "none", "--name", name, "--label", "ebb.box.keep="+keep, "--label", user, bedImage, "sleep", "600")
 		t.Cleanup(func() { _ = exec.Command("docker", "--host", b.kind.Host, "rm", "--force", name).Run() })
 		return name
 	}
-	dead := make("ebb-box-aaaaaaaaaaaaaaaaaaaaaaaaaa", gone, uid)
+	dead := make("ebb-box-", gone, uid)
 	kept := []string{
-		make("ebb-box-bbbbbbbbbbbbbbbbbbbbbbbbbb", here, uid), make("ebb-box-cccccccccccccccccccccccccc", gone, "ebb.box.user=77777"),
-		make("somebody-else", gone, uid), make("ebb-box-dddddddddddddddddddddddddd", "relative", uid),
+		make("ebb-box-", here, uid), make("ebb-box-", gone, "ebb.box.user=77777"),
+		make("somebody-else-", gone, uid), make("ebb-box-", "relative", uid),
 	}
 	b.Sh("true")
 	names := "\n" + b.docker("ps", "--all", "--format", "{{.Names}}") + "\n"

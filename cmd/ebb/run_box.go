@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,10 +14,7 @@ import (
 	"ebb/broker"
 	"ebb/cmd/ebb/internal/ask"
 	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/bwrap"
 	"ebb/cmd/ebb/internal/box/cgroup"
-	"ebb/cmd/ebb/internal/box/docker"
-	"ebb/cmd/ebb/internal/box/none"
 	"ebb/cmd/ebb/internal/keyfile"
 	"ebb/cmd/ebb/internal/stdio"
 	"ebb/scopes"
@@ -90,44 +86,6 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	}
 	in.spec.User, err = ownerOf(flags.user, in.spec.Work)
 	return in, err
-}
-
-// kindOf chooses what makes the box.
-func (c *cli) kindOf(flags *runFlags, in *boxed) error {
-	kind := flags.kind
-	if kind == "auto" {
-		kind = "bwrap"
-		if _, err := exec.LookPath(kind); err != nil && flags.image != "" {
-			kind = "docker"
-		} else if flags.image != "" {
-			c.sayf("ebb: the box is made by bubblewrap, of this machine's programs; --box docker makes it of --image\n")
-		}
-	} else if flags.image != "" && kind != "docker" {
-		return usage("--image is for a box of Docker's", "leave it out, or choose --box docker")
-	}
-	switch kind {
-	case "none":
-		in.kind, in.plain = none.Kind{}, true
-		return c.noneOf(flags)
-	case "bwrap":
-		in.kind = bwrap.Kind{}
-		return nil
-	case "docker":
-		if err := docker.CheckImage(flags.image); err != nil {
-			return usage("--image: "+err.Error(), "name one that the daemon has, best by its digest: --image NAME@sha256:...")
-		}
-		in.kind, in.image = docker.Kind{Image: flags.image}, flags.image
-		return nil
-	}
-	return usage("--box "+strconv.Quote(flags.kind)+" is no kind of box", "choose auto, bwrap, docker or none")
-}
-
-// noneOf refuses flags that only a box could keep.
-func (c *cli) noneOf(flags *runFlags) error {
-	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts)+len(flags.ssh) > 0 || flags.user != "" || flags.aws != "" || flags.pg != "" || flags.memory != "" || flags.cpus != 0 || flags.pids != defaultPIDs {
-		return usage("--read, --env, --credential, --git, --ssh, --aws, --host, --pg, --user, --memory, --cpus and --pids are for a box", "leave them out with --box none: CMD sees what you see")
-	}
-	return nil
 }
 
 // keeper is the sandbox of a task, as who holds its key lets it be used.
@@ -282,13 +240,4 @@ func (c *cli) enrolled(ctx context.Context, ticket broker.Ticket) (keyfile.File,
 	id := keyfile.File{ClientID: e.ClientID, TaskID: e.TaskID, Key: key}
 	s, err = c.newSandbox(id)
 	return id, s, err
-}
-
-// asker is the runner's socket, where this process is in a box.
-func (c *cli) asker() (*ask.Client, error) {
-	socket := c.env("EBB_ASK")
-	if socket == "" {
-		return nil, usage("this is no box of ebb run: EBB_ASK is not set", "start it with `ebb run`")
-	}
-	return ask.NewClient(socket), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"ebb/attest/dpop"
 	"ebb/broker/provider"
+	"ebb/cmd/ebb/internal/ask"
 	"ebb/cmd/ebb/internal/out"
 	"ebb/web/client"
 )
@@ -182,4 +183,13 @@ func (c *cli) useLines(prove prover, cred client.Credential, use string) error {
 	}
 	c.printf("Authorization: %s %s\nDPoP: %s\n", cred.Type, cred.Token.Reveal(), proof)
 	return nil
+}
+
+// asker is the runner's socket, where this process is in a box.
+func (c *cli) asker() (*ask.Client, error) {
+	socket := c.env("EBB_ASK")
+	if socket == "" {
+		return nil, usage("this is no box of ebb run: EBB_ASK is not set", "start it with `ebb run`")
+	}
+	return ask.NewClient(socket), nil
 }

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"cmp"
 	"errors"
 	"os"
 )
@@ -54,13 +55,21 @@ type Spec struct {
 // Owner is a user and a group of the machine.
 type Owner struct{ UID, GID uint32 }
 
-// Limits of all that is in a box. A zero is the kind's default.
+// Limits of all that is in a box. A zero is a default (OrDefault).
 type Limits struct {
 	Processes uint64 // processes and threads
 	Files     uint64 // open ones, of each process
 	Temporary uint64 // bytes in memory that home and temporary directories may have, each
 	Memory    uint64 // bytes, of a kind that has others bound it; 0 = no bound
 	CPU       uint64 // thousandths of a processor, in the same way; 0 = all
+}
+
+// OrDefault is l with what a kind has where nobody says otherwise.
+func (l Limits) OrDefault() Limits {
+	l.Processes = cmp.Or(l.Processes, 1024)
+	l.Files = cmp.Or(l.Files, 4096)
+	l.Temporary = cmp.Or(l.Temporary, 1<<30)
+	return l
 }
 
 // Identity is what the kernel calls a box. The zero value is no box.

@@ -18,13 +18,6 @@ type Kind struct {
 	Self    string // this binary, which has the command shim; "" = as the system says
 }
 
-// Defaults of box.Limits.
-const (
-	maxProcesses = 1024
-	maxFiles     = 4096
-	maxTemporary = 1 << 30
-)
-
 // Start implements box.Kind.
 func (k Kind) Start(s box.Spec) (box.Running, error) {
 	program, err := exec.LookPath(cmp.Or(k.Program, "bwrap"))
@@ -39,8 +32,6 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 		return nil, err
 	}
 	defer m.Close()
-	s.Limits.Processes = cmp.Or(s.Limits.Processes, maxProcesses)
-	s.Limits.Files = cmp.Or(s.Limits.Files, maxFiles)
-	s.Limits.Temporary = cmp.Or(s.Limits.Temporary, maxTemporary)
+	s.Limits = s.Limits.OrDefault()
 	return start(program, m, s)
 }

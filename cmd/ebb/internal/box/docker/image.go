@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/place"
 )
 
 // maxImage is how long the name of an image may be.
@@ -70,12 +71,9 @@ func checkVolume(v string) error {
 		return fmt.Errorf("the image declares a volume at %.80q, which no box has", v)
 	}
 	for _, own := range []string{box.Dir, box.WorkDir, box.Home, "/dev", "/etc", "/proc", "/sys", "/tmp", "/var/tmp"} {
-		if v != box.WorkDir && !isTemporary(v) && (below(v, own) || below(own, v)) {
+		if v != box.WorkDir && !isTemporary(v) && (place.Within(v, own) || place.Within(own, v)) {
 			return fmt.Errorf("the image declares a volume at %s, where a box has what is its own", v)
 		}
 	}
 	return nil
 }
-
-// below reports whether a is b or below it.
-func below(a, b string) bool { return a == b || strings.HasPrefix(a, b+"/") }

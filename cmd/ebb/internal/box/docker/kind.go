@@ -3,7 +3,6 @@
 package docker
 
 import (
-	"cmp"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -22,13 +21,6 @@ type Kind struct {
 	Host    string // the daemon's, like unix:///run/docker.sock; "" = as the client is set up
 	Self    string // this binary, which has the command shim; "" = as the system says
 }
-
-// Defaults of box.Limits.
-const (
-	maxProcesses = 1024
-	maxFiles     = 4096
-	maxTemporary = 1 << 30
-)
 
 // Start implements box.Kind.
 func (k Kind) Start(s box.Spec) (box.Running, error) {
@@ -57,9 +49,7 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
-	s.Limits.Processes = cmp.Or(s.Limits.Processes, maxProcesses)
-	s.Limits.Files = cmp.Or(s.Limits.Files, maxFiles)
-	s.Limits.Temporary = cmp.Or(s.Limits.Temporary, maxTemporary)
+	s.Limits = s.Limits.OrDefault()
 	s.Limits.CPU = min(s.Limits.CPU, bounds.processors*1000)
 	if err := c.bury(); err != nil {
 		return nil, fmt.Errorf("%w: %w", box.ErrNone, err)

@@ -108,20 +108,20 @@ func (p *Places) Open(path string) (*os.File, error) {
 
 func (p *Places) check(path string) error {
 	for _, place := range p.whole {
-		if within(place, path) {
+		if Within(place, path) {
 			return fmt.Errorf("%w: %s is or holds %s", box.ErrPlace, path, place)
 		}
 	}
 	for _, place := range p.nothing {
-		if within(place, path) || within(path, place) {
+		if Within(place, path) || Within(path, place) {
 			return fmt.Errorf("%w: %s is, holds or is part of %s", box.ErrPlace, path, place)
 		}
 	}
 	return nil
 }
 
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
+// Within reports whether path is dir or below it. Both are from the root, and clean.
+func Within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }

@@ -26,6 +26,10 @@ var (
 // maxSealedLife bounds what an answer may say of how long a credential lives.
 const maxSealedLife = 10 * 365 * 24 * time.Hour
 
+// maxParts bounds what lives of one lease for each member of its answers: who logs in often leaves what its
+// task may hold to others. The oldest is ended for the newest.
+const maxParts = 32
+
 // Seal intends the credentials that the answer to a request may make, under leases that are a part of
 // the one in use: of its task, tool and sandbox, no longer, for no more, and over when it is. They
 // count as mints of the task. Without one the request must not leave.
@@ -146,8 +150,28 @@ func (s *Sealing) Keep(values map[string]provider.Secret, lives time.Duration) e
 		for m, cred := range kept { // nobody is handed a part
 			_ = m.fall(cred, errUnread)
 		}
+		return failed
 	}
-	return failed
+	s.makeRoom()
+	return nil
+}
+
+// makeRoom ends the oldest parts of a lease that are more than maxParts. Those that race each look when their
+// own are on the record, so that the last of them sees all.
+func (s *Sealing) makeRoom() {
+	b, l := s.of[0].b, s.of[0].lease
+	ctx, cancel := context.WithTimeout(context.Background(), failTime)
+	defer cancel()
+	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{Parents: []string{l.ParentID}, State: LeaseLive, Upstream: true, Now: b.now(), Page: Page{Limit: 1000, Desc: true}})
+	if err != nil {
+		b.cfg.Logger.WarnContext(ctx, "how many parts of a lease are alive could not be read", "lease_id", l.ParentID, "error", err)
+		return
+	}
+	for _, old := range ls[min(len(ls), maxParts*len(s.of)):] {
+		if _, err := b.endLease(ctx, old, self, "newer parts of the same lease have taken its place"); err != nil { // what fails is owed
+			b.cfg.Logger.WarnContext(ctx, "a part of a lease could not be ended yet", "lease_id", old.ID, "error", err)
+		}
+	}
 }
 
 // Nothing says that the request has made no credential: it did not leave, or the answer says so.

@@ -2,7 +2,9 @@ package broker_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,10 +41,11 @@ func sealing(t *testing.T) *sealer {
 	return x
 }
 
-// parent is a lease of a new task by which logins leave.
-func (x *sealer) parent(t *testing.T) (*brokertest.Sandbox, string) {
+// parent is a lease of a new task by which logins leave; the task holds at most so many alive.
+func (x *sealer) parent(t *testing.T, leases int) (*brokertest.Sandbox, string) {
 	t.Helper()
 	spec := brokertest.Spec()
+	spec.Caps.Leases = leases
 	spec.Ceiling = scopes.MustParseSet("web:**:*")
 	s := x.Open(t, spec)
 	return s, minted(t, s, "web:api.example.com/oauth/**:write web:api.example.com/v1/**:read").LeaseID
@@ -105,7 +108,7 @@ func TestUnreadAnswersAreNeverProvenDead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := sealing(t)
-			s, parent := x.parent(t)
+			s, parent := x.parent(t, 10)
 			login := x.login(t, s.Task.ID, parent)
 			id := login.Leases()[0]
 			c.lost(t, x, login)
@@ -133,5 +136,41 @@ func TestUnreadAnswersAreNeverProvenDead(t *testing.T) {
 				t.Errorf("the receipt says that everything is known to be dead: %v", err)
 			}
 		})
+	}
+}
+
+// TestPartsAreBounded: however often a client logs in, and at once, the newest parts of its lease live and no others,
+// and what the task may hold is not used up.
+func TestPartsAreBounded(t *testing.T) {
+	t.Parallel()
+	x := sealing(t)
+	s, parent := x.parent(t, 100)
+	var all []string
+	for range 3 {
+		var mu sync.Mutex
+		var racing sync.WaitGroup
+		for range 48 {
+			login := x.login(t, s.Task.ID, parent)
+			racing.Go(func() {
+				if err := login.Keep(made(), 0); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, login.Leases()...)
+			})
+		}
+		racing.Wait()
+	}
+	slices.Sort(all)
+	for i, id := range all {
+		l := x.lease(t, id)
+		_, err := x.Broker.Use(t.Context(), broker.Caller{TaskID: s.Task.ID}, id)
+		if lives := i >= len(all)-32; lives != (l.State == broker.LeaseLive) || lives != (err == nil) {
+			t.Errorf("of %d, number %d is %s: %v", len(all), i, l.State, err)
+		}
+	}
+	if got := x.lease(t, parent); got.State != broker.LeaseLive {
+		t.Errorf("what they are parts of is %s", got.State)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
+	"sync/atomic"
 
 	"ebb/broker"
 	"ebb/broker/exact"
@@ -49,6 +51,19 @@ func (s *sending) seals(use broker.Usable, out *http.Request) error {
 	s.members = what.Members
 	s.sealing, err = s.b.p.cfg.Answers.Seal(s.ctx, s.b.who, use, *what)
 	return err
+}
+
+// trip sends the request. One for which there was no connection has made nothing.
+func (s *sending) trip(out *http.Request) (*http.Response, error) {
+	if s.sealing == nil {
+		return s.pool.trip(out)
+	}
+	var connected atomic.Bool
+	r, err := s.pool.trip(out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})))
+	if err != nil && !connected.Load() {
+		s.sealing.Nothing()
+	}
+	return r, err
 }
 
 // sealed reports whether the answer is one of those that make credentials. Of the others it is

@@ -1,8 +1,10 @@
 package egress_test
 
 import (
+	"crypto/x509"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -243,20 +245,53 @@ func TestSealedByEachSuccess(t *testing.T) {
 	}
 }
 
-// However often a box logs in, what it logs in by is found: also by another tool's box.
-func TestSealedPushesNothingOut(t *testing.T) {
+// However many leases a task gets, the older ones that requests leave by are found: also by another box.
+func TestNewLeasesPushNothingOut(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
 	if _, err := k.x.s.Ask(t, tokenScopes); err != nil {
 		t.Fatal(err)
 	}
-	c := k.x.client(t, false)
 	for range 205 { // more than are looked at in one go
-		if res, body := send(t, c, "POST", k.url+"/oauth/token", "x"); res.StatusCode != http.StatusOK {
-			t.Fatalf("%d %s", res.StatusCode, body)
+		if _, err := k.x.s.Ask(t, "stripe:charges:read"); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if res, body := send(t, k.boxOf(t, k.x.s).client(t, false), "GET", k.url+"/v1/a", ""); res.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
+// What has reached nobody has made nothing, and fills no max_live; of what was sent nobody knows.
+func TestSealingWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	k := newTokens(t)
+	for name, c := range map[string]struct {
+		change func(p *egress.Config)
+		want   broker.LeaseState
+	}{
+		"no address":        {func(p *egress.Config) { p.Dialer = &egress.Dialer{Resolver: &names{}} }, broker.LeaseRevoked},
+		"may not be dialed": {func(p *egress.Config) { p.Dialer = &egress.Dialer{Resolver: k.names} }, broker.LeaseRevoked},
+		"not who it is":     {func(p *egress.Config) { p.Roots = x509.NewCertPool() }, broker.LeaseRevoked},
+		"hangs up":          {func(*egress.Config) {}, broker.LeaseRevoking},
+	} {
+		k.does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		k.with(t, func(p *egress.Config) {
+			p.Leases, p.Record, p.Answers = k.Broker, k.Broker, k.Broker
+			c.change(p)
+		})
+		x := k.another(t)
+		if _, err := x.s.Ask(t, tokenScopes); err != nil {
+			t.Fatal(err)
+		}
+		if res, _ := k.login(t, x); res.StatusCode < 400 {
+			t.Errorf("%s: %d", name, res.StatusCode)
+		}
+		until(t, name+" is settled", func() bool {
+			ls := k.sealedLeases(t, x.s.Task.ID)
+			return len(ls) == 2 && !slices.ContainsFunc(ls, func(l broker.Lease) bool {
+				return l.State != c.want || (l.Upstream.Proof == broker.ProofNever) != (c.want == broker.LeaseRevoked)
+			})
+		})
 	}
 }

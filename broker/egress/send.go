@@ -139,7 +139,7 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	return s.pool.trip(out)
+	return s.trip(out)
 }
 
 // use asks for the credential, which is cut from here on when its time is over.

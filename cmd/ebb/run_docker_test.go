@@ -38,7 +38,13 @@ type dockerBed struct {
 
 func newDockerBed(t *testing.T) *dockerBed {
 	t.Helper()
-	b := &dockerBed{outBed: newOutBed(t), host: counterpart.Need(t, "EBB_TEST_DOCKER")}
+	return newOutBed(t).docker(t)
+}
+
+// docker has the bed's boxes made by a daemon.
+func (o *outBed) docker(t *testing.T) *dockerBed {
+	t.Helper()
+	b := &dockerBed{outBed: o, host: counterpart.Need(t, "EBB_TEST_DOCKER")}
 	bin, err := static()
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +60,12 @@ func newDockerBed(t *testing.T) *dockerBed {
 
 // boxed is a command line that runs a script in a box.
 func (b *dockerBed) boxed(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
-	args := []string{"run", "--box", "docker", "--image", "ebb-bed", "--scope", "shop:**:*", "--env", "HOST=" + b.outBed.host}
-	cmd = b.ebb(append(append(args, flags...), "--", "sh", "-c", script)...)
+	return b.run(script, append([]string{"--scope", "shop:**:*", "--env", "HOST=" + b.outBed.host}, flags...)...)
+}
+
+// run is boxed with all that is asked for.
+func (b *dockerBed) run(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
+	cmd = b.ebb(append(append([]string{"run", "--box", "docker", "--image", "ebb-bed"}, flags...), "--", "sh", "-c", script)...)
 	cmd.Env = append(cmd.Env, "DOCKER_HOST="+b.host)
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, errs

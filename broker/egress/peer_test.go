@@ -18,8 +18,8 @@ import (
 	"ebb/broker/brokertest/counterpart"
 )
 
-// childSocket makes the test's own binary a process in a box: for each line that it
-// reads, it asks the socket what the box is, and prints the first line of the answer.
+// childSocket makes the test's own binary a process in a box, which does what each line that it
+// reads says, and prints what came of it: see told.
 const childSocket = "EGRESS_TEST_SOCKET"
 
 func TestMain(m *testing.M) {
@@ -32,9 +32,36 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Println(asked(path))
+		told(path, lines.Text())
 	}
 	os.Exit(0)
+}
+
+// told asks the socket what the box is, passes a connection to it on, or speaks in one that is passed.
+func told(path, line string) {
+	switch word, at, _ := strings.Cut(line, " "); word {
+	case "give":
+		if err := give(path, at); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("given")
+	case "take":
+		l, err := net.Listen("unix", at)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer func() { _ = l.Close() }()
+		fmt.Println("ready")
+		got, err := taken(l)
+		if err != nil {
+			got = err.Error()
+		}
+		fmt.Println(got)
+	default:
+		fmt.Println(asked(path))
+	}
 }
 
 // asked is the first line of what /box answers, or why there is none.
@@ -43,6 +70,11 @@ func asked(path string) string {
 	if err != nil {
 		return "refused"
 	}
+	return ask(c)
+}
+
+// ask asks in a connection, and closes it.
+func ask(c net.Conn) string {
 	defer func() { _ = c.Close() }()
 	_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
 	all, _ := io.ReadAll(c)
@@ -86,7 +118,9 @@ func isolated(t *testing.T, socket string) *child {
 	return &child{in: in, out: bufio.NewReader(out), namespace: st.Ino}
 }
 
-func (c *child) ask() { _, _ = io.WriteString(c.in, "go\n") }
+func (c *child) ask() { c.say("go") }
+
+func (c *child) say(line string) { _, _ = io.WriteString(c.in, line+"\n") }
 
 func (c *child) answer(t *testing.T) string {
 	t.Helper()

@@ -1,0 +1,163 @@
+package egress_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// bomb is a block of headers (RFC 7541) that is 16 KiB as it comes, and 64 MiB when every
+// reference in it to one large entry of the table is followed.
+func bomb(first ...[2]string) []byte {
+	var block bytes.Buffer
+	enc := hpack.NewEncoder(&block)
+	for _, h := range append(first, [2]string{"x-bomb", strings.Repeat("b", 4000)}) {
+		_ = enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+	}
+	const newest = 0x80 | 62 // the first index behind the static table (section 2.3.3)
+	return append(block.Bytes(), bytes.Repeat([]byte{newest}, 16<<10-block.Len())...)
+}
+
+// 52: headers that grow as they are read are read no further than headers may be long: the request
+// reaches nobody, and the box is told so, for as long as it likes.
+func TestHTTP2HeaderBombs(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x, other := b.box(t), b.box(t)
+	f := x.framed(t)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	status := func(id uint32) string {
+		for {
+			fr, err := f.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h, is := fr.(*http2.MetaHeadersFrame); is && h.StreamID == id {
+				return h.PseudoValue("status")
+			}
+		}
+	}
+	well := func(id uint32) []byte {
+		var block bytes.Buffer
+		enc := hpack.NewEncoder(&block) // of a table of its own: nothing is indexed
+		for _, h := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", b.host}, {":path", "/v1/x"}} {
+			_ = enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1], Sensitive: true})
+		}
+		return block.Bytes()
+	}
+	id := uint32(1)
+	ask := func(block []byte) string {
+		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndStream: true, EndHeaders: true}); err != nil {
+			t.Fatal(err)
+		}
+		id += 2
+		return status(id - 2)
+	}
+	for range 50 {
+		if got := ask(bomb([2]string{":method", "GET"}, [2]string{":scheme", "https"}, [2]string{":authority", b.host}, [2]string{":path", "/v1/x"})); got != "431" {
+			t.Fatalf("a bomb: %s", got)
+		}
+	}
+	if got := ask(well(id)); got != "401" { // read whole: it has no placeholder
+		t.Errorf("its twin: %s", got)
+	}
+	if n := len(b.arrived()); n != 0 {
+		t.Errorf("%d arrived", n)
+	}
+	if res, body := send(t, other.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+other.placeholder(t, "stripe:charges:read")); res.StatusCode != http.StatusOK {
+		t.Errorf("another box: %d %s", res.StatusCode, body)
+	}
+}
+
+// answers are what an upstream says of HTTP/2 to one request.
+var answers = map[string]func(f *http2.Framer, id uint32) error{
+	"well": func(f *http2.Framer, id uint32) error {
+		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block([2]string{":status", "200"}), EndStream: true, EndHeaders: true})
+	},
+	"headers": func(f *http2.Framer, id uint32) error {
+		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: bomb([2]string{":status", "200"}), EndStream: true, EndHeaders: true})
+	},
+	"trailers": func(f *http2.Framer, id uint32) error {
+		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block([2]string{":status", "200"}), EndHeaders: true}); err != nil {
+			return err
+		}
+		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: bomb(), EndStream: true, EndHeaders: true})
+	},
+	"interim": func(f *http2.Framer, id uint32) error {
+		for range floodFrames / 10 {
+			if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block([2]string{":status", "103"}, [2]string{"link", strings.Repeat("l", 1000)}), EndHeaders: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"continuation": func(f *http2.Framer, id uint32) error {
+		err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block([2]string{":status", "200"})})
+		for i := 0; err == nil && i < floodFrames/10; i++ {
+			err = f.WriteContinuation(id, false, bytes.Repeat([]byte{0x40, 1, 'a', 1, 'b'}, 3000))
+		}
+		return err
+	},
+}
+
+// block is headers as an encoder without a table writes them.
+func block(headers ...[2]string) []byte {
+	var out bytes.Buffer
+	enc := hpack.NewEncoder(&out)
+	for _, h := range headers {
+		_ = enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1], Sensitive: true})
+	}
+	return out.Bytes()
+}
+
+// serveFrames answers each request of a connection of HTTP/2 as its path says.
+func serveFrames(_ *http.Server, c *tls.Conn, _ http.Handler) {
+	defer func() { _ = c.Close() }()
+	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	f := http2.NewFramer(c, c)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	for err := f.WriteSettings(); err == nil; {
+		var fr http2.Frame
+		if fr, err = f.ReadFrame(); err != nil {
+			return
+		}
+		if h, is := fr.(*http2.MetaHeadersFrame); is {
+			err = answers[strings.TrimPrefix(h.PseudoValue("path"), "/v1/")](f, h.StreamID)
+		}
+	}
+}
+
+// 52: nor does an upstream have ebb read, or keep, headers without end.
+func TestHTTP2HeaderBombsOfAnUpstream(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo, func(s *httptest.Server) {
+		s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){http2.NextProtoTLS: serveFrames}
+	})
+	x := b.box(t)
+	c := x.client(t, true)
+	for what := range answers {
+		p := x.placeholder(t, "stripe:charges:read") // and with that a connection of its own
+		res, body, err := try(t, c, "GET", "https://"+b.host+"/v1/"+what, "", "Authorization", "Bearer "+p)
+		switch {
+		case what == "well":
+			if err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("%s: %v, %v", what, res, err)
+			}
+		case what == "trailers": // the headers are there already; of these come as many as headers may be
+			if n := 4000 * len(res.Trailer["X-Bomb"]); n > 512<<10 {
+				t.Errorf("%s: %d bytes", what, n)
+			}
+		case err != nil || res.StatusCode != http.StatusBadGateway || len(res.Header) > 8:
+			t.Errorf("%s: %v %q, %v", what, res, body, err)
+		}
+	}
+}

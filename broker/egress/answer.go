@@ -91,7 +91,10 @@ func (a *answer) member(name string, value jsontext.Value, members []string) err
 	if err != nil {
 		return deny(SealNotJSON, nil)
 	}
-	a.rest = append(append(quoted, ':'), value...)
+	// In one spelling, so that what is looked for in it is found however it was escaped.
+	if a.rest, err = jsontext.AppendFormat(append(quoted, ':'), value, jsontext.PreserveRawStrings(false)); err != nil {
+		return deny(SealNotJSON, nil)
+	}
 	return nil
 }
 

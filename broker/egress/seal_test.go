@@ -157,7 +157,7 @@ func TestSealedAnswer(t *testing.T) {
 	k.does(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Copy", "v="+made)
 		w.Header().Set("Trailer", "X-Last")
-		for _, c := range `{"token_type":"Bearer", "\u0061ccess_token" : "\u0061t_canary_made_0123456789","note":"` + made + `","refresh_token":"rt_canary_x","expires_in":300}` {
+		for _, c := range `{"token_type":"Bearer", "\u0061ccess_token" : "\u0061t_canary_made_0123456789","note":"` + made + `","other":"at\u005fcanary_made_0123456789","refresh_token":"rt_canary_x","expires_in":300}` {
 			_, _ = fmt.Fprint(w, string(c))
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -169,7 +169,7 @@ func TestSealedAnswer(t *testing.T) {
 		t.Fatalf("%d %s: %v", res.StatusCode, body, err)
 	}
 	token, _ := a["access_token"].(string)
-	if all := body + fmt.Sprint(res.Header, res.Trailer); strings.Contains(all, "canary") || a["note"] != "[redacted]" || a["refresh_token"] != "[redacted]" || a["token_type"] != "Bearer" || !strings.HasPrefix(token, egress.Prefix) {
+	if all := body + fmt.Sprint(res.Header, res.Trailer); strings.Contains(all, "canary") || a["note"] != "[redacted]" || a["other"] != "[redacted]" || a["refresh_token"] != "[redacted]" || a["token_type"] != "Bearer" || !strings.HasPrefix(token, egress.Prefix) {
 		t.Fatalf("the box got %s", all)
 	}
 	if !k.works(t, k.x, token, "/v1/a") {

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -11,7 +12,9 @@ import (
 // elements of XML and parameters of URLs and forms. So it finds secrets that nobody has seen
 // before: a token that an answer makes. It is safe for concurrent use.
 //
-// Names are as they are written, without escapes. It reads no syntax but what is next to the
+// Names are as they are written, in lower, upper or title case, and with what is no letter or digit
+// escaped. Of a field of HTML that is called so, what it holds is a value where it comes behind the
+// name. It reads no syntax but what is next to the
 // name, and so finds them in event streams, scripts and JSON inside of JSON, too. A name is the
 // end of a parameter's or member's beginning: `"token"` is not found in `"next_token"`.
 type Named struct{ a *automaton }
@@ -36,8 +39,11 @@ func NewNamed(members, parameters []string) (*Named, error) {
 	var patterns []string
 	for _, name := range members {
 		// In an element's name a prefix may stand before it, and attributes behind.
-		for _, quote := range []string{`"`, `\"`, `'`} {
-			patterns = append(patterns, quote+name+quote)
+		for _, s := range slices.Concat(cases(name), spelt(name, `\u%04x`, `\u%04X`)) {
+			patterns = append(patterns, `"`+s+`"`, `'`+s+`'`)
+		}
+		for _, s := range slices.Concat(cases(name), spelt(name, `\\u%04x`, `\\u%04X`)) {
+			patterns = append(patterns, `\"`+s+`\"`)
 		}
 		for _, behind := range tagEnds {
 			patterns = append(patterns, "<"+name+string(behind), ":"+name+string(behind))
@@ -45,10 +51,14 @@ func NewNamed(members, parameters []string) (*Named, error) {
 	}
 	for _, name := range all {
 		for _, before := range []string{"?", "&", ";", "#", `\u0026`} { // ; ends &amp; and its like
-			patterns = append(patterns, before+name+"=", before+name+`\u003d`, before+name+`\u003D`)
+			for _, s := range slices.Concat(cases(name), spelt(name, "%%%02X", "%%%02x")) {
+				patterns = append(patterns, before+s+"=", before+s+`\u003d`, before+s+`\u003D`)
+			}
 		}
 		for _, before := range []string{"%26", "%3F", "%3f"} {
-			patterns = append(patterns, before+name+"%3D", before+name+"%3d")
+			for _, s := range slices.Concat(cases(name), spelt(name, "%%25%02X", "%%25%02x")) {
+				patterns = append(patterns, before+s+"%3D", before+s+"%3d")
+			}
 		}
 	}
 	a, err := newAutomaton(distinct(patterns))
@@ -56,6 +66,37 @@ func NewNamed(members, parameters []string) (*Named, error) {
 		return nil, err
 	}
 	return &Named{a: a}, nil
+}
+
+// cases are a name as it is, and as those write it who take no notice of the case.
+func cases(name string) []string {
+	title := []byte(strings.ToLower(name))
+	for i, b := range title {
+		if i == 0 || !alphanumeric(title[i-1]) {
+			title[i] = strings.ToUpper(string(b))[0]
+		}
+	}
+	return distinct([]string{name, strings.ToLower(name), strings.ToUpper(name), string(title)})
+}
+
+// spelt is a name with what is no letter or digit escaped, by each of the formats.
+func spelt(name string, formats ...string) (out []string) {
+	for _, format := range formats {
+		var b strings.Builder
+		for i := range len(name) {
+			if alphanumeric(name[i]) {
+				b.WriteByte(name[i])
+			} else {
+				fmt.Fprintf(&b, format, name[i])
+			}
+		}
+		out = append(out, b.String())
+	}
+	return out
+}
+
+func alphanumeric(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
 // ValidName reports what can be looked for.

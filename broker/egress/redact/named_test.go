@@ -29,47 +29,58 @@ func TestNamed(t *testing.T) {
 	t.Parallel()
 	n := named(t)
 	for in, want := range map[string]string{
-		`{"access_token":"v9"}`:                                           `{"access_token":"[redacted]"}`,
-		"{ \"access_token\" :\n\t\"v9\", \"a\": 1}":                       "{ \"access_token\" :\n\t\"[redacted]\", \"a\": 1}",
-		`{"access_token":"v9\"v9","b":"v"}`:                               `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":"v9\\","b":"v"}`:                                 `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":""}`:                                             `{"access_token":""}`,
-		`{"access_token":null,"b":"v"}`:                                   `{"access_token":null,"b":"v"}`,
-		`{"access_token":12.5e9,"b":"v"}`:                                 `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":{"v9":["}",{"v9":1}]},"b":"v"}`:                  `{"access_token":"[redacted]","b":"v"}`,
-		`{"access_token":["v9","v9"],"b":"v"}`:                            `{"access_token":"[redacted]","b":"v"}`,
-		`["access_token","v"]`:                                            `["access_token","v"]`,
-		`{"my_access_token":"v","access_tokens":"v"}`:                     `{"my_access_token":"v","access_tokens":"v"}`,
-		`{"t":"access_token","x":"v"}`:                                    `{"t":"access_token","x":"v"}`,
-		`{"b":"{\"access_token\":\"v9\",\"x\":\"v\"}"}`:                   `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
-		`{"b":"{\"access_token\": \n\"v9\\\"v9\"}"}`:                      `{"b":"{\"access_token\": \n\"[redacted]\"}"}`,
-		`{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`:                     `{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`,
-		`{"b":"{\"access_token\":[\"v9]\"],\"x\":\"v\"}"}`:                `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
-		"data: {\"access_token\":\"v9\"}\n\ndata: x\n":                    "data: {\"access_token\":\"[redacted]\"}\n\ndata: x\n",
-		`{'access_token': 'v9', 'b': "v"}`:                                `{'access_token': '[redacted]', 'b': "v"}`,
-		`<SecretAccessKey>v9+/=</SecretAccessKey><a>v</a>`:                `<SecretAccessKey>[redacted]</SecretAccessKey><a>v</a>`,
-		`<s:SecretAccessKey a="v">v9</s:SecretAccessKey>`:                 `<s:SecretAccessKey a="v">[redacted]</s:SecretAccessKey>`,
-		`<SecretAccessKey/><a>v</a>`:                                      `<SecretAccessKey/><a>v</a>`,
-		`<SecretAccessKey a="v"/><a>v</a>`:                                `<SecretAccessKey a="v"/><a>v</a>`,
-		`<SecretAccessKey></SecretAccessKey>`:                             `<SecretAccessKey></SecretAccessKey>`,
-		`<SecretAccessKey><![CDATA[v9]]></SecretAccessKey>`:               `<SecretAccessKey>[redacted]</SecretAccessKey>`,
-		`{"u":"https://raw/a?token=v9&x=v"}`:                              `{"u":"https://raw/a?token=[redacted]&x=v"}`,
-		`{"u":"https://i/a?x=v\u0026jwt=v9.v9-_~\u0026y"}`:                `{"u":"https://i/a?x=v\u0026jwt=[redacted]\u0026y"}`,
-		`<img src="https://i/a?x=v&amp;jwt=v9&amp;y=v">`:                  `<img src="https://i/a?x=v&amp;jwt=[redacted]&amp;y=v">`,
-		`access_token=v9&scope=repo&token_type=bearer`:                    `access_token=[redacted]&scope=repo&token_type=bearer`,
-		`app://cb#access_token=v9&state=v`:                                `app://cb#access_token=[redacted]&state=v`,
-		`/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3Dv9 x`:                    `/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3D[redacted] x`,
-		`?next_token=v&tokens=v&mytoken=v`:                                `?next_token=v&tokens=v&mytoken=v`,
-		`?token=&x=v`:                                                     `?token=&x=v`,
-		`"token":"v"`:                                                     `"token":"v"`, // a parameter, and no member
-		`<s:SecretAccessKey>v9</s:SecretAccessKey> <b>v</b>`:              `<s:SecretAccessKey>[redacted]</s:SecretAccessKey> <b>v</b>`,
-		`<SecretAccessKey a="?token=v9">v9</SecretAccessKey>`:             `<SecretAccessKey a="?token=[redacted]">[redacted]</SecretAccessKey>`,
-		`<SecretAccessKey a="/>">v9</SecretAccessKey>`:                    `<SecretAccessKey a="/>[redacted]</SecretAccessKey>`,
-		`<SecretAccessKey a="'/>'" b='"/>'>v9</SecretAccessKey>`:          `<SecretAccessKey a="'/>[redacted]</SecretAccessKey>`,
-		"<SecretAccessKey\n\ta=\"v\">v9</SecretAccessKey>":                "<SecretAccessKey\n\ta=\"v\">[redacted]</SecretAccessKey>",
-		"<s:SecretAccessKey\t>v9</s:SecretAccessKey\n>":                   "<s:SecretAccessKey\t>[redacted]</s:SecretAccessKey\n>",
-		`<access_token><SecretAccessKey>v9</SecretAccessKey>`:             `<access_token><SecretAccessKey>[redacted]</SecretAccessKey>`,
-		`{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`: `{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`,
+		`{"access_token":"v9"}`:                                                           `{"access_token":"[redacted]"}`,
+		"{ \"access_token\" :\n\t\"v9\", \"a\": 1}":                                       "{ \"access_token\" :\n\t\"[redacted]\", \"a\": 1}",
+		`{"access_token":"v9\"v9","b":"v"}`:                                               `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":"v9\\","b":"v"}`:                                                 `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":""}`:                                                             `{"access_token":""}`,
+		`{"access_token":null,"b":"v"}`:                                                   `{"access_token":null,"b":"v"}`,
+		`{"access_token":12.5e9,"b":"v"}`:                                                 `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":{"v9":["}",{"v9":1}]},"b":"v"}`:                                  `{"access_token":"[redacted]","b":"v"}`,
+		`{"access_token":["v9","v9"],"b":"v"}`:                                            `{"access_token":"[redacted]","b":"v"}`,
+		`["access_token","v"]`:                                                            `["access_token","v"]`,
+		`{"my_access_token":"v","access_tokens":"v"}`:                                     `{"my_access_token":"v","access_tokens":"v"}`,
+		`{"t":"access_token","x":"v"}`:                                                    `{"t":"access_token","x":"v"}`,
+		`{"b":"{\"access_token\":\"v9\",\"x\":\"v\"}"}`:                                   `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
+		`{"b":"{\"access_token\": \n\"v9\\\"v9\"}"}`:                                      `{"b":"{\"access_token\": \n\"[redacted]\"}"}`,
+		`{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`:                                     `{"b":"{\"access_token\":\"\",\"x\":\"v\"}"}`,
+		`{"b":"{\"access_token\":[\"v9]\"],\"x\":\"v\"}"}`:                                `{"b":"{\"access_token\":\"[redacted]\",\"x\":\"v\"}"}`,
+		"data: {\"access_token\":\"v9\"}\n\ndata: x\n":                                    "data: {\"access_token\":\"[redacted]\"}\n\ndata: x\n",
+		`{'access_token': 'v9', 'b': "v"}`:                                                `{'access_token': '[redacted]', 'b': "v"}`,
+		`<SecretAccessKey>v9+/=</SecretAccessKey><a>v</a>`:                                `<SecretAccessKey>[redacted]</SecretAccessKey><a>v</a>`,
+		`<s:SecretAccessKey a="v">v9</s:SecretAccessKey>`:                                 `<s:SecretAccessKey a="v">[redacted]</s:SecretAccessKey>`,
+		`<SecretAccessKey/><a>v</a>`:                                                      `<SecretAccessKey/><a>v</a>`,
+		`<SecretAccessKey a="v"/><a>v</a>`:                                                `<SecretAccessKey a="v"/><a>v</a>`,
+		`<SecretAccessKey></SecretAccessKey>`:                                             `<SecretAccessKey></SecretAccessKey>`,
+		`<SecretAccessKey><![CDATA[v9]]></SecretAccessKey>`:                               `<SecretAccessKey>[redacted]</SecretAccessKey>`,
+		`{"u":"https://raw/a?token=v9&x=v"}`:                                              `{"u":"https://raw/a?token=[redacted]&x=v"}`,
+		`{"u":"https://i/a?x=v\u0026jwt=v9.v9-_~\u0026y"}`:                                `{"u":"https://i/a?x=v\u0026jwt=[redacted]\u0026y"}`,
+		`<img src="https://i/a?x=v&amp;jwt=v9&amp;y=v">`:                                  `<img src="https://i/a?x=v&amp;jwt=[redacted]&amp;y=v">`,
+		`access_token=v9&scope=repo&token_type=bearer`:                                    `access_token=[redacted]&scope=repo&token_type=bearer`,
+		`app://cb#access_token=v9&state=v`:                                                `app://cb#access_token=[redacted]&state=v`,
+		`/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3Dv9 x`:                                    `/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3D[redacted] x`,
+		`?next_token=v&tokens=v&mytoken=v`:                                                `?next_token=v&tokens=v&mytoken=v`,
+		`?token=&x=v`:                                                                     `?token=&x=v`,
+		`"token":"v"`:                                                                     `"token":"v"`, // a parameter, and no member
+		`<s:SecretAccessKey>v9</s:SecretAccessKey> <b>v</b>`:                              `<s:SecretAccessKey>[redacted]</s:SecretAccessKey> <b>v</b>`,
+		`<SecretAccessKey a="?token=v9">v9</SecretAccessKey>`:                             `<SecretAccessKey a="?token=[redacted]">[redacted]</SecretAccessKey>`,
+		`<SecretAccessKey a="/>">v9</SecretAccessKey>`:                                    `<SecretAccessKey a="/>[redacted]</SecretAccessKey>`,
+		`<SecretAccessKey a="'/>'" b='"/>'>v9</SecretAccessKey>`:                          `<SecretAccessKey a="'/>[redacted]</SecretAccessKey>`,
+		"<SecretAccessKey\n\ta=\"v\">v9</SecretAccessKey>":                                "<SecretAccessKey\n\ta=\"v\">[redacted]</SecretAccessKey>",
+		"<s:SecretAccessKey\t>v9</s:SecretAccessKey\n>":                                   "<s:SecretAccessKey\t>[redacted]</s:SecretAccessKey\n>",
+		`<access_token><SecretAccessKey>v9</SecretAccessKey>`:                             `<access_token><SecretAccessKey>[redacted]</SecretAccessKey>`,
+		`{"access\u005ftoken":"v9","b":"v"}`:                                              `{"access\u005ftoken":"[redacted]","b":"v"}`,
+		`{"b":"{\"access\\u005Ftoken\":\"v9\"}"}`:                                         `{"b":"{\"access\\u005Ftoken\":\"[redacted]\"}"}`,
+		`{"Access_Token":"v9","ACCESS_TOKEN":"v9","accesstoken":"v"}`:                     `{"Access_Token":"[redacted]","ACCESS_TOKEN":"[redacted]","accesstoken":"v"}`,
+		`/cb?access%5Ftoken=v9&access%5ftoken=v9&Token=v9`:                                `/cb?access%5Ftoken=[redacted]&access%5ftoken=[redacted]&Token=[redacted]`,
+		`/login?to=%2F%3Faccess%255Ftoken%3Dv9 x`:                                         `/login?to=%2F%3Faccess%255Ftoken%3D[redacted] x`,
+		`<input type="hidden" name="access_token" value="v9"/><input name="b" value="v">`: `<input type="hidden" name="access_token" value="[redacted]"/><input name="b" value="v">`,
+		"<input name='access_token' type='hidden'\n\tVALUE='v9' data-value='v'>":          "<input name='access_token' type='hidden'\n\tVALUE='[redacted]' data-value='v'>",
+		`<meta name="access_token" title=">" content="v9"><meta name="b" content="v">`:    `<meta name="access_token" title=">" content="[redacted]"><meta name="b" content="v">`,
+		`{"b":"<input name=\"access_token\" value=\"v9\"><a value=\"v\">"}`:               `{"b":"<input name=\"access_token\" value=\"[redacted]\"><a value=\"v\">"}`,
+		`<SecretAccessKey name="access_token" value="v9">v9</SecretAccessKey>`:            `<SecretAccessKey name="access_token" value="[redacted]">[redacted]</SecretAccessKey>`,
+		`<input name="b" value="v">x="access_token" y="v"`:                                `<input name="b" value="v">x="access_token" y="v"`,
+		`{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`:                 `{"a":"see: SecretAccessKey > b, x:SecretAccessKey > b","b":"v"}`,
 	} {
 		if out, _ := n.Text(in); out != want {
 			t.Errorf("%s\n is %s\nwant %s", in, out, want)
@@ -105,6 +116,7 @@ var hidden = []string{
 	`'access_token':`, `'access_token':'`, `'access_token':"`, `'access_token': `, `'access_token':[`, `'access_token':{`, `'access_token'`,
 	`"access_token":`, `"access_token":"`, `"access_token":{`, `"access_token"`, `\"access_token\":`, `\"access_token\":\"`,
 	`?access_token=`, `&access_token=a`, `%26access_token%3D`, `access_token`, `,"`, `'`, `<!`, `<![CDATA[`, `/>`, `>`, `</`,
+	`="access_token" `, `="access_token" value=`, `="access_token" value="`, `='access_token' content='`, `="access_token" value=\"`, ` value=`, ` value="`, `"Access_Token":`, `"access\u005ftoken":"`, `&access%5Ftoken=`,
 }
 
 // Whatever a box has had an answer say, a secret with a name is not in it.
@@ -138,6 +150,13 @@ func notHidden(t *testing.T, n *redact.Named, first, second string) {
 	// Most serializers leave quotes in a text as they are, and > in an attribute.
 	for _, form := range []string{`<k><a>%s</a><b>%s</b><access_token type="bearer">never-said</access_token></k>`, `<k><a>%s</a><b>%s</b><a:access_token type='bearer'>never-said</a:access_token></k>`} {
 		in := fmt.Sprintf(form, inElements.Replace(first), inElements.Replace(second))
+		never(t, n, in)
+		never(t, n, quoted(in))
+	}
+	for _, form := range []string{
+		`<input title="%s" name="access_token" alt="%s" value="never-said">`, `<input name='access_token' title="%s" alt="%s" value='never-said'>`, `<meta title="%s" content="%s" name="access_token" content="never-said">`,
+	} {
+		in := fmt.Sprintf(form, inAttributes.Replace(first), inAttributes.Replace(second))
 		never(t, n, in)
 		never(t, n, quoted(in))
 	}

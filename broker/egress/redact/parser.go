@@ -29,6 +29,7 @@ type parser struct {
 	last  byte  // read before
 	tail  []byte
 	marks int
+	field bool // a field of HTML was called by a name, and its tag may go on
 
 	// Of the value that is read:
 	escaped bool // it is in JSON that stands in a string of other JSON
@@ -85,9 +86,13 @@ func (s *parser) remember(p []byte) {
 func (s *parser) passed(p []byte, i int) {
 	s.state = s.a.step(s.state, p[i])
 	name := s.state >= hit && s.begins(p, i)
+	s.field = s.field || name && s.inField(p, i)
 	switch s.state &^= hit; {
 	case name && (s.at == inText || s.at == inTag):
-		s.named(p[i])
+		s.named(p, i)
+		return
+	case s.field && (s.at == inText || s.at == inTag) && s.fills(p, i):
+		s.fill(p, i)
 		return
 	case name && p[i] == '>': // what opened the value may be a box's, and its end the secret's beginning
 		s.then = inElement
@@ -100,7 +105,7 @@ func (s *parser) passed(p []byte, i int) {
 // text reads until a name ends, or the attributes of an element, and says where.
 func (s *parser) text(p []byte, i int) int {
 	for ; i < len(p); i++ {
-		if s.state == 0 && s.at == inText {
+		if s.state == 0 && s.at == inText && !s.field {
 			if i = s.a.skip(p, i); i == len(p) {
 				break
 			}
@@ -108,15 +113,23 @@ func (s *parser) text(p []byte, i int) int {
 		s.state = s.a.step(s.state, p[i])
 		name, ends := s.state >= hit && s.begins(p, i), s.at == inTag && p[i] == '>'
 		s.state &^= hit
-		if !name && !ends {
+		fills := false
+		if s.field {
+			s.field = p[i] != '<'
+			fills = s.fills(p, i)
+		}
+		if !name && !ends && !fills {
 			continue
 		}
 		if i > 0 {
 			s.last = p[i-1]
 		}
-		if name {
-			s.named(p[i])
-		} else { // also of />, which may be in an attribute
+		switch {
+		case name:
+			s.named(p, i)
+		case fills:
+			s.fill(p, i)
+		default: // also of />, which may be in an attribute
 			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, at: inElement}
 		}
 		return i + 1
@@ -125,11 +138,22 @@ func (s *parser) text(p []byte, i int) int {
 	return i
 }
 
-// Of a tag that begins before p the tail holds the prefix and the name.
+// Of what begins before p the tail holds the prefix of an element, and a name.
 const (
 	maxPrefix = 64
-	maxTail   = maxPrefix + maxName + 4
+	maxTail   = maxPrefix + 7*maxName + 8 // each byte of it may be escaped
 )
+
+// byteAt is a byte of what was read, of p or before it; 0 = the text begins behind it.
+func (s *parser) byteAt(p []byte, j int) byte {
+	switch {
+	case j >= 0:
+		return p[j]
+	case j >= -len(s.tail):
+		return s.tail[len(s.tail)+j]
+	}
+	return 0
+}
 
 // begins reports whether the name that ends at i has a value. One behind a colon is only that of
 // an element when this is a tag that opens: what it is in may be any text.
@@ -137,21 +161,12 @@ func (s *parser) begins(p []byte, i int) bool {
 	if strings.IndexByte(tagEnds, p[i]) < 0 {
 		return true
 	}
-	at := func(j int) byte {
-		switch {
-		case j >= 0:
-			return p[j]
-		case j >= -len(s.tail):
-			return s.tail[len(s.tail)+j]
-		}
-		return 0 // the text begins behind it
-	}
 	from := i + 1 - int(s.a.of(s.state&^hit).found)
-	if at(from) == '<' {
+	if s.byteAt(p, from) == '<' {
 		return true
 	}
 	for j := from - 1; j >= from-maxPrefix; j-- {
-		if b := at(j); !nameByte(b) {
+		if b := s.byteAt(p, j); !nameByte(b) {
 			return b == '<'
 		}
 	}
@@ -164,13 +179,50 @@ func nameByte(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b == '-' || b == '_' || b == '.' || b >= 0x80
 }
 
-// named begins a value: what its name ended with says of which kind.
-func (s *parser) named(end byte) {
-	before, then := s.last, inText
+// inField reports whether the name that ends at i is what an attribute says.
+func (s *parser) inField(p []byte, i int) bool {
+	return (p[i] == '"' || p[i] == '\'') && s.byteAt(p, i-int(s.a.of(s.state&^hit).found)) == '='
+}
+
+// fills reports whether the quote at i begins what a field holds: value="..." (HTML section 4.10.5), or the
+// content of a meta.
+func (s *parser) fills(p []byte, i int) bool {
+	if p[i] != '"' && p[i] != '\'' {
+		return false
+	}
+	j := i - 1
+	if s.byteAt(p, j) == '\\' { // of HTML in a string
+		j--
+	}
+	if s.byteAt(p, j) != '=' {
+		return false
+	}
+	for _, name := range []string{"value", "content"} {
+		k := 0
+		for k < len(name) && s.byteAt(p, j-1-k)|0x20 == name[len(name)-1-k] {
+			k++
+		}
+		if k == len(name) && !nameByte(s.byteAt(p, j-1-k)) {
+			return true
+		}
+	}
+	return false
+}
+
+// fill begins such a value.
+func (s *parser) fill(p []byte, i int) {
+	then := s.at
+	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, field: true, last: p[i], at: inString, then: then, quote: p[i], escaped: s.byteAt(p, i-1) == '\\'}
+}
+
+// named begins a value: what its name, whose last byte is at i, ended with says of which kind.
+func (s *parser) named(p []byte, i int) {
+	end, before, then := p[i], s.last, inText
+	field := s.field || s.inField(p, i)
 	if s.at == inTag {
 		then = inTag
 	}
-	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, last: end, at: inParameter, then: then}
+	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, field: field, last: end, at: inParameter, then: then}
 	switch end {
 	case '"', '\'':
 		s.at, s.escaped = afterName, before == '\\'

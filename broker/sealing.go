@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"ebb/broker/provider"
@@ -95,8 +96,9 @@ func (b *Broker) intendPart(ctx context.Context, u *upstream, w want, d decided,
 	l.State = LeaseIntent
 	l.Upstream = &Upstream{DiesAt: l.IssuedAt.Add(lives), NextAt: l.IssuedAt.Add(mintTime + mintSlack)}
 	m := &minting{b: b, u: u, w: w, d: d, lease: l, part: true}
+	// What will be needed to keep the outcome has to be there before the request leaves.
 	if _, err := b.cfg.Sealer.Seal(l.ID, provider.NewSecret(l.ID)); err != nil {
-		return nil, unavailable(err)
+		return nil, unavailable(fmt.Errorf("sealing: %w", err))
 	}
 	if err := m.issue(ctx); err != nil {
 		return nil, err

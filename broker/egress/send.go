@@ -43,9 +43,9 @@ type sending struct {
 	expiry   *time.Timer     // cuts then
 	redactor *redactor       // of what was added; nil = nothing was
 	named    *redact.Named   // credentials that the answer makes; nil = it makes none
-	sealing  *broker.Sealing // of those that get placeholders; nil = none do
-	members  []string        // that hold those
-	hidden   []*redactor     // of those
+	sealing  *broker.Sealing // what the answer may make; nil = nothing that is kept
+	members  []string        // of the answer that hold it
+	hidden   []*redactor     // of what it has made, for all else of the answer
 	echoes   atomic.Int64    // secrets that came back
 }
 

@@ -12,7 +12,7 @@
 //	reach.go     Reacher: hosts that are reached by SSH
 //	effect.go    Describer: what a scope lets its holder do, and can it be undone
 //	grants.go    scopes that the configuration names one by one
-//	inject.go    what injectors share
+//	inject.go    Presenter: client certificates; what injectors share
 //	disclosed.go   what their answers may hold that is secret
 //	sealing.go   AnswerSealer: answers that make credentials which stay in ebb
 //	name.go      the name of a lease's object at a provider

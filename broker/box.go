@@ -169,7 +169,7 @@ func (b *Broker) Bare(ctx context.Context, c Caller) ([]Usable, error) {
 	var out []Usable
 	for _, l := range ls {
 		if injector, is := b.cfg.Providers[l.Provider].Driver.(provider.Injector); is {
-			out = append(out, Usable{Injector: injector, Bare: true, Target: b.targetOf(l, provider.Secret{})})
+			out = append(out, Usable{Provider: l.Provider, Injector: injector, Bare: true, Target: b.targetOf(l, provider.Secret{})})
 		}
 	}
 	return out, nil

@@ -85,7 +85,7 @@
 //	owe.go         ends that a store has not taken yet: tried until it has
 //	tombs.go       the ends that this process knows of, whatever the ledger says
 //	introspect.go  RFC 7662 and RFC 7009
-//	use.go         what the egress proxy asks before each request: may this caller use that credential now; reach.go the same of connections
+//	use.go         what the egress proxy asks before each request: may this caller use that credential now; reach.go the same of connections; transcript.go who may read what was written down of them
 //	sealing.go     leases of what an answer through egress makes
 //	use_record.go  what of that is on the record
 //	box.go         ways out of sandboxes, as runners ask for them and as the record has them

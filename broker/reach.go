@@ -42,7 +42,7 @@ func (b *Broker) Reach(ctx context.Context, c Caller, leaseID string, host exact
 	if err != nil {
 		return Usable{}, err
 	}
-	return Usable{task: t, Target: b.targetOf(l, provider.Secret{})}, nil
+	return Usable{Provider: l.Provider, task: t, Target: b.targetOf(l, provider.Secret{})}, nil
 }
 
 // Reaches says which SSH connections a lease, alive or not, may have been used in: those of its

@@ -29,6 +29,7 @@ func (c Caller) Root() string {
 // with, or carry the connection at hand by (Reach: neither Injector nor Connector), and no
 // other: what is alive now may be dead in a moment.
 type Usable struct {
+	Provider  string // as the configuration names it
 	Target    provider.Target
 	Injector  provider.Injector  // nil = it is for no request
 	Connector provider.Connector // nil = it opens no session
@@ -76,7 +77,7 @@ func (b *Broker) Use(ctx context.Context, c Caller, leaseID string) (Usable, err
 	}
 	target := b.targetOf(l, handle)
 	target.DiesAt, target.Now = earliest(l.ExpiresAt, target.DiesAt), b.now()
-	return Usable{Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare && handle.Empty(), task: t, lease: l, Target: target}, nil
+	return Usable{Provider: l.Provider, Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare && handle.Empty(), task: t, lease: l, Target: target}, nil
 }
 
 // liveUse counts one use of a lease, if it and its task are alive, and returns the task.

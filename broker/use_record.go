@@ -13,21 +13,27 @@ import (
 // Exchange is what the record says of one request, session or SSH connection through egress:
 // nothing of its query, its headers, its body, and what is said in it.
 type Exchange struct {
-	Tool      string `json:"tool,omitempty"`
-	Host      string `json:"host,omitempty"` // host:port
-	Method    string `json:"method,omitempty"`
-	Path      string `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
-	Protocol  string `json:"protocol,omitempty"` // of a session or of SSH; "" = it is a request of HTTP
-	Database  string `json:"database,omitempty"` // of a session
-	Reason    string `json:"reason,omitempty"`
-	Status    int    `json:"status,omitempty"` // of the upstream; 0 = it gave no answer
-	Sent      int64  `json:"sent_bytes,omitempty"`
-	Received  int64  `json:"received_bytes,omitempty"`
-	Redacted  int64  `json:"redacted,omitempty"` // secrets that came back
-	Cut       bool   `json:"cut,omitempty"`      // it did not end by itself
-	Millis    int64  `json:"ms,omitempty"`
-	Untrusted bool   `json:"-"` // others write what this host answers
+	Tool     string `json:"tool,omitempty"`
+	Host     string `json:"host,omitempty"` // host:port
+	Method   string `json:"method,omitempty"`
+	Path     string `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
+	Protocol string `json:"protocol,omitempty"` // of a session or of SSH; "" = it is a request of HTTP
+	Database string `json:"database,omitempty"` // of a session
+	Reason   string `json:"reason,omitempty"`
+	Status   int    `json:"status,omitempty"` // of the upstream; 0 = it gave no answer
+	Sent     int64  `json:"sent_bytes,omitempty"`
+	Received int64  `json:"received_bytes,omitempty"`
+	Redacted int64  `json:"redacted,omitempty"` // secrets that came back
+	Cut      bool   `json:"cut,omitempty"`      // it did not end by itself
+	Millis   int64  `json:"ms,omitempty"`
+	// Transcript is the id of what is written down of it; NoTranscript = a rule asks for one, and
+	// there was no room; "" = none does.
+	Transcript string `json:"transcript,omitempty"`
+	Untrusted  bool   `json:"-"` // others write what this host answers
 }
+
+// NoTranscript stands in the place of an id where a rule lets a request leave without one.
+const NoTranscript = "none"
 
 // maxTaintHost is what of a host fits into the name of a source.
 const maxTaintHost = 63 - len("egress/")

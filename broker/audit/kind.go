@@ -42,6 +42,8 @@ const (
 	BreakGlassEnded    = "breakglass.ended"    // by time, or by a person before it
 	BreakGlassReviewed = "breakglass.reviewed" // an auditor has looked at what was done under it
 
+	TranscriptRead = "transcript.read" // an auditor read what was written down of a request through egress
+
 	RecordExported = "record.exported" // a person took a list out as a file: with which filter, and how much of it
 
 	TaskOpened    = "task.opened"
@@ -111,6 +113,7 @@ func Kinds() []string {
 		SessionBegan, SessionEnded,
 		TaskClosed, TaskDelegated, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket,
 		TokenAsk, TokenDenied, TokenLimited, TokenReplayed,
+		TranscriptRead,
 	}
 }
 

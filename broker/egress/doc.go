@@ -44,7 +44,11 @@
 //	ca.go           the CA of one box
 //	dial.go         Dialer: connects by name, once resolved, wholly checked; address.go what kind of place an address is
 //	reason.go       Denial: why something does not go out, in words of a fixed set
+//	transcripts.go  which requests are written down, by rule, and what of them
+//	scribe.go       hears what a box says and is told, and has it written down
+//	conceal.go      what of it is not written
 //	redact/         finds secrets in what comes back
+//	transcript/     keeps what was written down
 //	pgwire/         PostgreSQL's protocol until a session is open
 //
 // Where a request goes is read by package exact; whether a credential is for it says

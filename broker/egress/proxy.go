@@ -12,6 +12,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/egress/redact"
+	"ebb/broker/egress/transcript"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
@@ -72,6 +73,10 @@ type Config struct {
 	// BodyTime is how long a box may keep a request's upstream waiting for the next 4 KiB of
 	// its body, or for its end, until there is an answer; 0 = 30 s.
 	BodyTime time.Duration
+	// TranscriptRules say which requests are written down at Transcripts, which is required with
+	// one. Each is as its Check wants it.
+	TranscriptRules []TranscriptRule
+	Transcripts     *transcript.Store
 	// SocketTime is how long a WebSocket stays open in which nobody says anything; 0 = 5 min.
 	SocketTime time.Duration
 }
@@ -89,6 +94,8 @@ type Proxy struct {
 	places    places
 	redactors *redactors
 	named     *named // what looks for credentials that answers make
+
+	transcripts *transcripts // nil = nothing is written down
 }
 
 // Causes of a cut.
@@ -139,7 +146,11 @@ func New(c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Proxy{cfg: c, places: newPlaces(c.Places), redactors: newRedactors(redact.New), named: named}, nil
+	transcripts, err := newTranscripts(c.Transcripts, c.TranscriptRules)
+	if err != nil {
+		return nil, err
+	}
+	return &Proxy{cfg: c, places: newPlaces(c.Places), redactors: newRedactors(redact.New), named: named, transcripts: transcripts}, nil
 }
 
 // End cuts whatever goes on by a task or a lease, to its last connection, and says how

@@ -48,12 +48,17 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	if socket != nil {
 		socket.put(r.Header)
 	}
-	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, anew: anew, host: tun.host, x: x, tunnel: tun, upgrade: socket}
+	heard := b.listen(r, tun.host)
+	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, anew: anew, host: tun.host, x: x, tunnel: tun, upgrade: socket, scribe: heard}
 	out.lives()
 	defer out.over()
 	// A cut waits for nobody: not for a box that is in the middle of its body.
 	defer unblock(ctx, w, r)()
-	g := &gathered{ResponseWriter: w, long: func() bool { return out.long }}
+	to := w
+	if heard != nil {
+		to = &listener{ResponseWriter: w, s: heard}
+	}
+	g := &gathered{ResponseWriter: to, long: func() bool { return out.long }}
 	(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.Host = "https", out.authority(), out.authority()
@@ -66,6 +71,7 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			out.x.Reason = string(reasonOf(err))
 			if out.x.Cut = out.ctx.Err() != nil; !out.allowed {
+				out.x.Transcript = "" // what did not leave has none
 				b.deny(r, out.leaseID, out.x)
 			}
 			b.answer(w, r, err)
@@ -124,7 +130,7 @@ var statuses = map[exact.Reason]int{
 	exact.BadMethod: http.StatusBadRequest, exact.BadHeader: http.StatusBadRequest, NoPlaceholder: http.StatusUnauthorized, NoCredential: http.StatusUnauthorized,
 	TooOften: http.StatusTooManyRequests, TooMuch: http.StatusRequestEntityTooLarge, NoRecord: http.StatusServiceUnavailable, Crowded: http.StatusServiceUnavailable,
 	Misdirected: http.StatusMisdirectedRequest, Unreachable: http.StatusBadGateway, Unresolved: http.StatusBadGateway, Certificate: http.StatusBadGateway, BadAnswer: http.StatusBadGateway,
-	SealTooLarge: http.StatusBadGateway, SealNotJSON: http.StatusBadGateway, SealAmbiguous: http.StatusBadGateway, SealBadValue: http.StatusBadGateway, SealBadLifetime: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
+	NoTranscript: http.StatusServiceUnavailable, SealTooLarge: http.StatusBadGateway, SealNotJSON: http.StatusBadGateway, SealAmbiguous: http.StatusBadGateway, SealBadValue: http.StatusBadGateway, SealBadLifetime: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
 }
 
 // refuse records and answers what does not leave.

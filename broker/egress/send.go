@@ -28,6 +28,7 @@ type sending struct {
 	host    exact.Host
 	tunnel  *tunnel
 	upgrade *upgrade // nil = it is no WebSocket
+	scribe  *scribe  // nil = no rule wants it written down
 
 	x        broker.Exchange // what the record says of it
 	allowed  bool            // it is on the record as such
@@ -54,6 +55,7 @@ func (s *sending) over() {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
+	s.written() // while it is known still what is secret
 	s.unseal()
 	if s.redactor != nil {
 		s.b.p.redactors.give(s.redactor, s.life())
@@ -128,6 +130,9 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if s.pool, err = s.b.p.pool(s.b.who, use.Target, s.host, shown); err != nil {
+		return nil, err
+	}
+	if err := s.writeDown(use); err != nil {
 		return nil, err
 	}
 	if err := s.seals(use, out); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/egress"
+	"ebb/broker/egress/transcript"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web"
 	"ebb/web/api"
@@ -34,6 +35,7 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 	}
 	proxy, err := egress.New(egress.Config{
 		Leases: n.broker, Hosts: n.broker, Record: n.broker, Answers: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now, Places: web.Conns(boxShare),
+		TranscriptRules: s.Egress.TranscriptRules, Transcripts: n.transcripts,
 		Dialer: &egress.Dialer{Resolver: s.Resolver, Private: s.Egress.Private(), Own: ownPlaces(listen)},
 	})
 	if err != nil {
@@ -53,6 +55,30 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 	}
 	n.broker.Cut(n.boxes)
 	return nil
+}
+
+// openTranscripts opens those that there are, or that rules want. Without rules those that are
+// left of earlier ones are still read and erased.
+func (n *node) openTranscripts(s settings) error {
+	dir := filepath.Join(s.DataDir, "transcripts")
+	if _, err := os.Lstat(dir); err != nil && len(s.Egress.TranscriptRules) == 0 {
+		return nil
+	}
+	store, err := transcript.Open(transcript.Config{Dir: dir, Bytes: int64(s.Egress.TranscriptsMiB) << 20, Keep: s.Egress.TranscriptsKeep, Now: s.Now})
+	if err != nil {
+		return fail(err.Error(), "give "+dir+" to ebb's user alone, mode 0700, or remove it")
+	}
+	n.transcripts = store
+	n.closers = append(n.closers, store.Close)
+	return nil
+}
+
+// apiTranscripts is n.transcripts without a nil that is not nil.
+func (n *node) apiTranscripts() api.Transcripts {
+	if n.transcripts == nil {
+		return nil
+	}
+	return n.transcripts
 }
 
 // boxesDir is where sockets of boxes are. The path of a socket is short, so that a data

@@ -40,6 +40,9 @@ func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
 	if n.notifier != nil {
 		g.Go(func() error { return n.notifier.Run(running) })
 	}
+	if n.transcripts != nil {
+		g.Go(func() error { n.transcripts.Run(running, n.log); return nil })
+	}
 	done := make(chan error, 1)
 	go func() { done <- n.broker.Run(work) }()
 	g.Go(func() error { return n.keepKeys(running) })

@@ -17,6 +17,7 @@ import (
 	"ebb/attest/dpop"
 	"ebb/broker"
 	"ebb/broker/egress"
+	"ebb/broker/egress/transcript"
 	"ebb/broker/keys"
 	"ebb/broker/notifier"
 	"ebb/broker/policysource"
@@ -74,7 +75,8 @@ type node struct {
 	notifier    *notifier.Notifier // nil = nobody is told of anything
 	tellsPeople bool               // by an address of their own
 
-	boxes *egress.Boxes // nil = no egress
+	boxes       *egress.Boxes     // nil = no egress
+	transcripts *transcript.Store // nil = there are none
 }
 
 // wire makes the whole object graph, from the bottom to the top. When it
@@ -102,6 +104,9 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	if err := n.core(ctx, s, metrics); err != nil {
+		return nil, err
+	}
+	if err := n.openTranscripts(s); err != nil {
 		return nil, err
 	}
 	if err := n.openEgress(ctx, s); err != nil {
@@ -204,7 +209,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Transcripts: n.apiTranscripts(), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

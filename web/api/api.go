@@ -17,16 +17,17 @@ import (
 
 // Config is what New needs.
 type Config struct {
-	Broker     *broker.Broker   // required; its issuer must be the Mux's public URL
-	Mux        *web.Mux         // required: where the routes are registered
-	MCPCompat  bool             // metadata as MCP clients demand it, with an authorization endpoint that refuses
-	MutualTLS  bool             // the listener, or a configured proxy, asks for client certificates
-	KeyMaxAge  time.Duration    // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
-	FeedMaxAge time.Duration    // how stale a follower of the revocation feed may be; 0 = 60 s
-	SSH        SSHHosts         // what hosts fetch; nil = there is no SSH provider
-	Links      Links            // into the console; nil = none are made
-	Boxes      Boxes            // ways out of sandboxes; nil = there is no egress proxy
-	Now        func() time.Time // nil = time.Now
+	Broker      *broker.Broker   // required; its issuer must be the Mux's public URL
+	Mux         *web.Mux         // required: where the routes are registered
+	MCPCompat   bool             // metadata as MCP clients demand it, with an authorization endpoint that refuses
+	MutualTLS   bool             // the listener, or a configured proxy, asks for client certificates
+	KeyMaxAge   time.Duration    // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
+	FeedMaxAge  time.Duration    // how stale a follower of the revocation feed may be; 0 = 60 s
+	SSH         SSHHosts         // what hosts fetch; nil = there is no SSH provider
+	Links       Links            // into the console; nil = none are made
+	Boxes       Boxes            // ways out of sandboxes; nil = there is no egress proxy
+	Transcripts Transcripts      // of requests through it; nil = there are none
+	Now         func() time.Time // nil = time.Now
 }
 
 // API serves one broker.
@@ -62,6 +63,9 @@ func New(c Config) (*API, error) {
 	}
 	if c.Boxes == nil {
 		c.Boxes = noBoxes{c.Broker}
+	}
+	if c.Transcripts == nil {
+		c.Transcripts = noTranscripts{}
 	}
 	issuer := c.Broker.Issuer()
 	if issuer != c.Mux.PublicURL() {
@@ -169,6 +173,8 @@ func (a *API) v1() []route {
 		{post, "/v1/secrets/:name/remove", below, call(a, http.StatusOK, a.removeSecret)},
 		{get, "/v1/audit", below, a.audit},
 		{get, "/v1/audit/checkpoints", below, call(a, http.StatusOK, a.checkpoints)},
+		{get, "/v1/transcripts", below, call(a, http.StatusOK, a.transcripts)},
+		{get, "/v1/transcripts/:id", below, call(a, http.StatusOK, a.transcript)},
 		{get, "/v1/revocations", below, call(a, http.StatusOK, a.revocations)},
 		{get, "/v1/ssh/ca", below, a.sshCA},
 		{get, "/v1/ssh/krl", below, a.sshKRL},

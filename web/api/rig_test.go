@@ -56,6 +56,8 @@ type options struct {
 	loose   bool // do not compare answers with the API document
 	body    int64
 	ssh     api.SSHHosts
+
+	transcripts api.Transcripts
 }
 
 // TestMain teaches the validator the one media type it does not know.
@@ -112,7 +114,7 @@ func (r *rig) serve(t testing.TB, o options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh,
+	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh, Transcripts: o.transcripts,
 		Links: link.New(link.Config{Broker: r.env.Broker, Base: r.env.Issuer, Key: r.env.Ring.Derive("console-link"), Now: r.env.Clock.Now})})
 	if err != nil {
 		t.Fatal(err)

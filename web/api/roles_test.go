@@ -128,7 +128,7 @@ func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 	}
 	a := r.v1(t, who, method, at, body)
 	switch {
-	case strings.Contains(a.body, "This broker keeps no secrets"), strings.Contains(a.body, "This ebb makes no links"), strings.Contains(a.body, "This ebb runs no egress proxy"), strings.Contains(a.body, "there is no third party to try out"): // after the role
+	case strings.Contains(a.body, "This broker keeps no secrets"), strings.Contains(a.body, "This ebb makes no links"), strings.Contains(a.body, "This ebb runs no egress proxy"), strings.Contains(a.body, "There is no such transcript"), strings.Contains(a.body, "there is no third party to try out"): // after the role
 		return true
 	case a.status == http.StatusUnauthorized:
 		t.Errorf("%s %s as %s: %d %s", method, at, who, a.status, a.body)

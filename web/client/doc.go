@@ -10,7 +10,7 @@
 //	tasks.go       tasks and tickets; boxes.go  ways out of their sandboxes
 //	requests.go    requests that wait for a person, and verdicts
 //	breakglass.go  when somebody approved alone
-//	leases.go      credentials on the record; usage.go  what was used of them
+//	leases.go      credentials on the record; usage.go  what was used of them; transcripts.go  what was said
 //	secrets.go     secrets of the operator, by name; ssh.go  keys of an SSH host
 //	audit.go       audit entries, exports, checkpoints
 //	attestors.go   the attestors, and how one judges evidence

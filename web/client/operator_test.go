@@ -16,6 +16,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/egress/transcript"
 	"ebb/broker/provider"
 	"ebb/scopes"
 	"ebb/scopes/policy"
@@ -215,6 +216,11 @@ func TestRoutes(t *testing.T) {
 		}, `GET /v1/leases?from=2026-11-20T12%3A00%3A00Z&owner=o&provider=p&sandbox=s&state=live&task_id=t&to=2026-11-20T12%3A00%3A00Z`},
 		{"Lease", func(ctx context.Context, o op) error { _, err := o.Lease(ctx, "l"); return err }, `GET /v1/leases/l`},
 		{"Usage", func(ctx context.Context, o op) error { _, err := o.Usage(ctx, at, broker.UsageByOwner, 7); return err }, `GET /v1/usage?by=owner&from=2026-11-20T12%3A00%3A00Z&limit=7`},
+		{"Transcripts", func(ctx context.Context, o op) error {
+			_, err := o.Transcripts(ctx, transcript.Filter{TaskID: "t", LeaseID: "l", After: "a", Limit: 7})
+			return err
+		}, `GET /v1/transcripts?after=a&lease_id=l&limit=7&task_id=t`},
+		{"Transcript", func(ctx context.Context, o op) error { _, err := o.Transcript(ctx, "a/b"); return err }, `GET /v1/transcripts/a%2Fb`},
 		{"CheckProvider", func(ctx context.Context, o op) error {
 			_, err := o.CheckProvider(ctx, "a/b", broker.TrialSpec{Scopes: set, TTL: 90})
 			return err

@@ -48,6 +48,15 @@ func (r *Redactor) Text(s string) (string, int) {
 	return string(out), sc.marks
 }
 
+// Beginning is Text for the first bytes of a longer text: what may be the beginning of a secret
+// that ends behind them is left out.
+func (r *Redactor) Beginning(s string) (string, int) {
+	sc := scan{a: r.a}
+	out := sc.feed(nil, []byte(s))
+	out = sc.broken(out)
+	return string(out), sc.marks
+}
+
 // scan is one text as it comes in.
 type scan struct {
 	a     *automaton

@@ -346,3 +346,52 @@ func TestEvidenceHeader(t *testing.T) {
 		}
 	}
 }
+
+// TestTranscripts: rules of what is written down are read whole, and every problem of theirs is said.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	load := func(text string) (config.Config, error) {
+		file := filepath.Join(t.TempDir(), "ebb.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.Load(config.Source{File: file, Environ: []string{"EBB_DATA_DIR=" + t.TempDir()}})
+	}
+	c, err := load(`
+providers: [{name: stripe, kind: static, resource: https://api.stripe.com/}]
+egress:
+  transcripts:
+    mib: 5
+    keep: 2h
+    rules:
+      - {name: one, hosts: [api.stripe.com], providers: [stripe], methods: [POST], paths: [/v1/**], query: true, headers: [Content-Type], request_bytes: 10, answer_bytes: 20, when_full: skip}
+      - {name: two, methods: [GET], paths: [/**]}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := c.Egress
+	if r := e.TranscriptRules; e.TranscriptsMiB != 5 || e.TranscriptsKeep != 2*time.Hour || len(r) != 2 || r[0].Name != "one" || !r[0].Query || r[0].RequestBytes != 10 || r[0].AnswerBytes != 20 || !r[0].SkipWhenFull ||
+		r[0].Providers[0] != "stripe" || r[0].Headers[0] != "Content-Type" || r[1].SkipWhenFull || r[1].Query {
+		t.Errorf("%+v", e)
+	}
+	_, err = load(`
+egress:
+  transcripts:
+    mib: 0
+    keep: 1s
+    rules:
+      - {name: one, methods: [get], paths: [/**]}
+      - {name: one, methods: [GET], paths: [v1]}
+      - {name: three, methods: [GET], paths: [/**], providers: [github], headers: [Authorization]}
+      - {name: four, methods: [GET], paths: [/**], answer_bytes: 100000, when_full: erase, bodies: true}
+`)
+	for _, want := range []string{`"get" is not a method`, `"v1" is not a path`, `"one" is used twice`, `no provider is named "github"`, `"Authorization" carries credentials`, "from 0 to 65536", `"erase" is not one of deny, skip`, "bodies", "there is no room", "nobody could read one"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not said: %s\n%v", want, err)
+		}
+	}
+	if _, err := load("egress:\n  enabled: false\n  transcripts:\n    rules: [{name: a, methods: [GET], paths: [/**]}]\n"); err == nil || !strings.Contains(err.Error(), "it has no effect") {
+		t.Errorf("without egress: %v", err)
+	}
+}

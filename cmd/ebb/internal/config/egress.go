@@ -3,8 +3,13 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/goccy/go-yaml/ast"
+
+	"ebb/broker/egress"
 	"ebb/broker/exact"
 )
 
@@ -15,6 +20,10 @@ type Egress struct {
 	Identity     string // kernel or socket
 	PrivateHosts []string
 	CAFile       string
+
+	TranscriptRules []egress.TranscriptRule
+	TranscriptsMiB  int
+	TranscriptsKeep time.Duration
 
 	UntrustedHosts      []string
 	RequestMiB, TaskMiB int
@@ -69,12 +78,60 @@ func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 			ps.add("egress.ca_file", src["egress.ca_file"], c.Egress.CAFile+": "+reason(err), "name a readable PEM file")
 		}
 	}
+	c.checkTranscripts(src, ps)
 	if c.Egress.Enabled {
 		return
 	}
-	for _, key := range []string{"egress.dir", "egress.identity", "egress.private_hosts", "egress.untrusted_hosts", "egress.request_mib", "egress.task_mib", "egress.ca_file"} {
+	for _, key := range []string{"egress.dir", "egress.identity", "egress.private_hosts", "egress.untrusted_hosts", "egress.request_mib", "egress.task_mib", "egress.ca_file", "egress.transcripts.rules"} {
 		if src[key] != "" {
 			ps.add(key, src[key], "it has no effect: egress.enabled is false", "remove one of the two")
 		}
+	}
+}
+
+func (c *Config) readTranscriptRules(r *reader) listOf {
+	return func(path string, n ast.Node) {
+		c.Egress.TranscriptRules = nil
+		r.each(path, n, func(at string, item ast.Node) {
+			o := egress.TranscriptRule{}
+			full := "deny"
+			r.mapping(at, item, []field{
+				{"name", &o.Name}, {"hosts", &o.Hosts}, {"providers", &o.Providers}, {"methods", &o.Methods}, {"paths", &o.Paths}, {"query", &o.Query}, {"headers", &o.Headers},
+				{"request_bytes", &o.RequestBytes}, {"answer_bytes", &o.AnswerBytes}, {"when_full", choice{&full, []string{"deny", "skip"}}},
+			})
+			o.SkipWhenFull = full == "skip"
+			c.Egress.TranscriptRules = append(c.Egress.TranscriptRules, o)
+		})
+	}
+}
+
+// checkTranscripts says what is wrong with the rules: each part of one, its name, and its providers.
+func (c *Config) checkTranscripts(src map[string]string, ps *Problems) {
+	const key = "egress.transcripts.rules"
+	seen := map[string]bool{}
+	for i, r := range c.Egress.TranscriptRules {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		r.Check(at, func(format string, a ...any) {
+			wrong := fmt.Sprintf(format, a...)
+			ps.add(at, src[at], strings.TrimPrefix(wrong, at), "see docs/egress.md, Transcripts")
+		})
+		if seen[r.Name] {
+			ps.add(at, src[at], fmt.Sprintf("%q is used twice", r.Name), "give each rule its own name")
+		}
+		seen[r.Name] = true
+		for _, name := range r.Providers {
+			if !slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name }) {
+				ps.add(at, src[at], fmt.Sprintf("no provider is named %q", name), "name one of providers")
+			}
+		}
+	}
+	if len(c.Egress.TranscriptRules) > egress.MaxTranscriptRules {
+		ps.add(key, src[key], fmt.Sprintf("there are more than %d", egress.MaxTranscriptRules), "put some together")
+	}
+	if c.Egress.TranscriptsMiB < 1 {
+		ps.add("egress.transcripts.mib", src["egress.transcripts.mib"], "there is no room for any", "write 1 or more")
+	}
+	if c.Egress.TranscriptsKeep < time.Minute {
+		ps.add("egress.transcripts.keep", src["egress.transcripts.keep"], "nobody could read one", "write 1m or more, such as 168h")
 	}
 }

@@ -1,0 +1,106 @@
+package egress
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ebb/broker/egress/redact"
+	"ebb/broker/exact"
+)
+
+// open is a member that is called as credentials are and does not hold the mark, "" = there is none.
+func openMember(v any) string {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if name := openMember(e); name != "" {
+				return name
+			}
+		}
+	case map[string]any:
+		for name, e := range v {
+			if isCredentialParameter(name) && e != redact.Mark {
+				return name
+			}
+			if found := openMember(e); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+// FuzzConceal: JSON stays JSON and keeps no value of a member that is called so; of a query no
+// parameter does; and what is cut is cut between characters.
+func FuzzConceal(f *testing.F) {
+	for _, text := range []string{
+		``, `{}`, `{"password":"x"}`, `{"a":[{"api_key" : {"b":[1,2]}}],"c":"d"}`, `{"pass\u0077ord":1}`, `{"token":"a`, `[{"token":`, "{\"a\":1}\n{\"token\":2}\n", `{"token"`, `nul`, `{"a":"b" "token":"c"}`,
+		"a=1&password=2", "user%5Btoken%5D=1&b", "%zz=1", "&&=", "äöü",
+	} {
+		f.Add(text, 3)
+	}
+	f.Fuzz(func(t *testing.T, text string, most int) {
+		out := concealJSON(text)
+		if json.Valid([]byte(text)) && utf8.ValidString(text) {
+			var v any
+			if err := json.Unmarshal([]byte(out), &v); err != nil {
+				t.Fatalf("%q became %q: %v", text, out, err)
+			}
+			if name := openMember(v); name != "" {
+				t.Errorf("%q became %q: %q is open", text, out, name)
+			}
+		}
+		if !strings.HasPrefix(out, text[:min(len(text), 1)]) && text != "" && json.Valid([]byte(text)) {
+			t.Errorf("%q became %q", text, out)
+		}
+		for part := range strings.SplitSeq(concealQuery(text), "&") {
+			name, value, _ := strings.Cut(part, "=")
+			if plain, err := url.QueryUnescape(name); (err != nil || isCredentialParameter(plain)) && value != redact.Mark {
+				t.Errorf("%q: %q is open", text, part)
+			}
+		}
+		if most >= 0 && utf8.ValidString(text) {
+			if got := clip(text, most); len(got) > most || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
+				t.Errorf("%q clipped to %d is %q", text, most, got)
+			}
+			if got := clipped(text[:min(len(text), most)]); !utf8.ValidString(got) || len(text[:min(len(text), most)])-len(got) >= utf8.UTFMax {
+				t.Errorf("%q cut at %d is %q", text, most, got)
+			}
+		}
+	})
+}
+
+// BenchmarkListen is what a request costs that is of no rule: without any, with some of its host, and
+// with as many as there can be of others.
+func BenchmarkListen(b *testing.B) {
+	rules := func(n int, host string) (all []transcriptRule) {
+		for i := range n {
+			r := TranscriptRule{Name: fmt.Sprint("r", i), Methods: []string{"GET"}, Paths: []string{"/v2/**"}}
+			all = append(all, transcriptRule{TranscriptRule: r, hosts: []exact.Host{{Name: host, Port: 443}}, exact: r.requests()})
+		}
+		return all
+	}
+	for name, t := range map[string]*transcripts{
+		"none": nil, "4 of its host": {rules: rules(4, "api.example.com")}, "64 of others": {rules: rules(MaxTranscriptRules, "www.example.com")},
+	} {
+		b.Run(name, func(b *testing.B) {
+			x := &box{p: &Proxy{transcripts: t}}
+			r, err := http.NewRequest(http.MethodGet, "https://api.example.com/v1/charges/ch_1", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			h := exact.Host{Name: "api.example.com", Port: 443}
+			b.ReportAllocs()
+			for b.Loop() {
+				if x.listen(r, h) != nil {
+					b.Fatal("it is of a rule")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package transcript
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"time"
+)
+
+// How often it is looked for what is too old: by itself, and when there is no room.
+const (
+	eraseEvery = time.Minute
+	eraseSoon  = time.Second
+)
+
+// Run erases what is older than it may be until ctx is done.
+func (s *Store) Run(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(eraseEvery)
+	defer tick.Stop()
+	for {
+		if _, err := s.erase(0); err != nil {
+			log.ErrorContext(ctx, "transcripts that are too old cannot be erased", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Erase erases what is older than it may be, and says how many that were. Those whose request is
+// under way stay until it is over.
+func (s *Store) Erase() (int, error) { return s.erase(0) }
+
+// erase does so unless that was done less than so long ago.
+func (s *Store) erase(apart time.Duration) (n int, err error) {
+	now := s.cfg.Now()
+	s.mu.Lock()
+	since := now.Sub(s.last)
+	if !s.last.IsZero() && since >= 0 && since < apart {
+		s.mu.Unlock()
+		return 0, nil
+	}
+	s.last = now
+	s.mu.Unlock()
+	names, err := s.names()
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names { // the oldest first
+		h, at, _ := named(name)
+		if now.Sub(at) <= s.cfg.Keep {
+			break
+		}
+		gone, oneErr := s.eraseOne(h.root, name)
+		if err = errors.Join(err, oneErr); gone {
+			n++
+		}
+	}
+	return n, err
+}
+
+// eraseOne erases a file that is over. Who is faster counts it.
+func (s *Store) eraseOne(root, name string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[name] {
+		return false, nil
+	}
+	info, err := s.dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = s.dir.Remove(name)
+	}
+	if err != nil {
+		return false, err
+	}
+	s.add(root, -blocks(info.Size()))
+	return true, nil
+}

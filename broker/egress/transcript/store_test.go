@@ -1,0 +1,290 @@
+package transcript_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ebb/broker/egress/transcript"
+)
+
+func id(prefix string) string {
+	u := uuid.Must(uuid.NewV7())
+	return prefix + hex.EncodeToString(u[:])
+}
+
+func open(t *testing.T, c transcript.Config) *transcript.Store {
+	t.Helper()
+	if c.Dir == "" {
+		c.Dir = filepath.Join(t.TempDir(), "transcripts")
+	}
+	if c.Keep == 0 {
+		c.Keep = time.Hour
+	}
+	if c.Bytes == 0 {
+		c.Bytes = 1 << 20
+	}
+	s, err := transcript.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func of(task string) transcript.Transcript {
+	return transcript.Transcript{Head: transcript.Head{ID: transcript.NewID(), At: time.Now().UTC(), TaskID: task, LeaseID: id("lse_"), Rule: "all", Host: "api.example.com:443", Method: "GET", Path: "/"}}
+}
+
+const room = 8 << 10
+
+// What is written is read again, by its id and in the order of time, a page at a time.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	s := open(t, transcript.Config{})
+	task, other := id("tsk_"), id("tsk_")
+	var ids []string
+	for i := range 5 {
+		x := of(map[bool]string{true: task, false: other}[i%2 == 0])
+		x.Query = "n=1"
+		e, err := s.Begin(x, x.TaskID, room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(x.ID); err != nil || got.Answer != nil || got.Query != "n=1" || got.Head.Host != x.Host {
+			t.Errorf("begun: %+v, %v", got, err)
+		}
+		if err := e.End(transcript.Body{Bytes: 1, Text: "a"}, transcript.Message{Status: 200, Body: transcript.Body{Text: "b\n"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(x.ID); err != nil || got.Answer == nil || got.Answer.Body.Text != "b\n" || got.Request.Body.Text != "a" {
+			t.Errorf("ended: %+v, %v", got, err)
+		}
+		ids = append([]string{x.ID}, ids...)
+	}
+	all, err := s.List(transcript.Filter{})
+	if err != nil || len(all) != 5 || all[0].ID != ids[0] || all[4].ID != ids[4] {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if some, err := s.List(transcript.Filter{TaskID: task, Limit: 2}); err != nil || len(some) != 2 || some[1].ID != ids[2] {
+		t.Errorf("%+v, %v", some, err)
+	}
+	if some, err := s.List(transcript.Filter{TaskID: task, After: ids[2]}); err != nil || len(some) != 1 || some[0].ID != ids[4] {
+		t.Errorf("%+v, %v", some, err)
+	}
+	if some, err := s.List(transcript.Filter{LeaseID: all[1].LeaseID}); err != nil || len(some) != 1 || some[0].ID != ids[1] {
+		t.Errorf("%+v, %v", some, err)
+	}
+	for _, bad := range []string{"", "trn_", "../" + ids[0], ids[0] + "x", id("trn_"), strings.ToUpper(ids[0]), ids[0][:20]} {
+		if _, err := s.Read(bad); !errors.Is(err, transcript.ErrNotFound) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// There is room for so much and no more, also after a restart, and one task does not take that of
+// the others.
+func TestStoreIsFull(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "transcripts")
+	const files = 16
+	c := transcript.Config{Dir: dir, Bytes: files * room}
+	s := open(t, c)
+	fill := func(root string) (n int) {
+		for ; n <= files; n++ {
+			x := of(id("tsk_")) // below root, or it
+			if _, err := s.Begin(x, root, room); errors.Is(err, transcript.ErrFull) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	greedy := id("tsk_")
+	if n := fill(greedy); n != files/transcript.TaskShare {
+		t.Errorf("one task has %d of %d", n, files)
+	}
+	others := 0
+	for range transcript.TaskShare {
+		others += fill(id("tsk_"))
+	}
+	if others != files-files/transcript.TaskShare {
+		t.Errorf("the others have %d", others)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, c) // files of one block each: of two that were reserved
+	if n := fill(greedy); n != files/transcript.TaskShare/2 {
+		t.Errorf("after a restart one task has %d more", n)
+	}
+}
+
+// What ends takes what it takes, what is dropped nothing, and both once.
+func TestStoreGivesBack(t *testing.T) {
+	t.Parallel()
+	s := open(t, transcript.Config{Bytes: transcript.TaskShare * room})
+	root := id("tsk_")
+	for range 20 {
+		e, err := s.Begin(of(root), root, room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Drop()
+		e.Drop()
+		if err := e.End(transcript.Body{}, transcript.Message{}); err != nil {
+			t.Error(err)
+		}
+	}
+	e, err := s.Begin(of(root), root, room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(e.End(transcript.Body{}, transcript.Message{}), e.End(transcript.Body{}, transcript.Message{})); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Begin(of(root), root, room/2); err != nil {
+		t.Errorf("half of it is free: %v", err)
+	}
+	if _, err := s.Begin(of(root), root, room/2); !errors.Is(err, transcript.ErrFull) {
+		t.Errorf("none of it is free: %v", err)
+	}
+	if all, err := s.List(transcript.Filter{}); err != nil || len(all) != 2 {
+		t.Errorf("%d, %v", len(all), err)
+	}
+	if err := e.End(transcript.Body{Text: strings.Repeat("x", room)}, transcript.Message{}); err != nil {
+		t.Errorf("a second end: %v", err)
+	}
+}
+
+// What is longer than its room is not written.
+func TestStoreHoldsToItsRoom(t *testing.T) {
+	t.Parallel()
+	s := open(t, transcript.Config{})
+	root := id("tsk_")
+	x := of(root)
+	x.Query = strings.Repeat("x", room)
+	if _, err := s.Begin(x, root, room); err == nil {
+		t.Error("a beginning longer than its room")
+	}
+	e, err := s.Begin(of(root), root, room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.End(transcript.Body{Text: strings.Repeat("x", room)}, transcript.Message{}); err == nil {
+		t.Error("an end longer than its room")
+	}
+}
+
+// What is too old is erased, unless it is under way, and makes room.
+func TestStoreErases(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	now := time.Now()
+	later := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	s := open(t, transcript.Config{Bytes: transcript.TaskShare * room, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	root := id("tsk_")
+	e, err := s.Begin(of(root), root, room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later(2 * time.Hour)
+	if n, err := s.Erase(); n != 0 || err != nil {
+		t.Errorf("under way: %d, %v", n, err)
+	}
+	if err := e.End(transcript.Body{}, transcript.Message{}); err != nil {
+		t.Fatal(err)
+	}
+	later(time.Minute)
+	x := of(root)
+	if _, err := s.Begin(x, root, room); err != nil {
+		t.Errorf("no room, and one that is too old: %v", err)
+	}
+	if all, err := s.List(transcript.Filter{}); err != nil || len(all) != 1 || all[0].ID != x.ID {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A directory that is not ebb's alone is none, and files that ebb has not written are let be.
+func TestStoreIsAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := transcript.Config{Bytes: 1 << 20, Keep: time.Hour}
+	shared, link, file := filepath.Join(dir, "shared"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	own := filepath.Join(dir, "own")
+	if err := errors.Join(os.Mkdir(shared, 0o700), os.Chmod(shared, 0o750), os.Mkdir(own, 0o700), os.Symlink(own, link), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c.Dir = range []string{"", shared, link, file, filepath.Join(dir, "no", "such")} {
+		if s, err := transcript.Open(c); err == nil {
+			_ = s.Close()
+			t.Errorf("%q is opened", c.Dir)
+		}
+	}
+	c.Dir = own
+	x := of(id("tsk_"))
+	name := strings.Join([]string{x.ID, x.TaskID, x.TaskID, x.LeaseID}, ".")
+	if err := errors.Join(os.WriteFile(filepath.Join(own, "notes.txt"), []byte("mine"), 0o600), os.Symlink("/etc/passwd", filepath.Join(own, name))); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, c)
+	if got, err := s.Read(x.ID); err == nil {
+		t.Errorf("read through a link: %+v", got)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(own, name)), os.WriteFile(filepath.Join(own, name), []byte(`{"id":"trn_x"`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(x.ID); err == nil {
+		t.Error("a torn one was read")
+	}
+	if all, err := s.List(transcript.Filter{}); err != nil || len(all) != 1 || all[0].ID != x.ID || all[0].Host != "" || all[0].At.IsZero() {
+		t.Errorf("a torn one is listed as %+v, %v", all, err)
+	}
+}
+
+// One is written, read, listed and erased by many at a time.
+func TestStoreAtOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, transcript.Config{Bytes: 64 << 20, Keep: time.Nanosecond, Now: func() time.Time { return time.Now().Add(time.Minute) }})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				x := of(id("tsk_"))
+				e, err := s.Begin(x, x.TaskID, room)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := e.End(transcript.Body{}, transcript.Message{Status: 200}); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.List(transcript.Filter{}); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Read(x.ID); err != nil && !errors.Is(err, transcript.ErrNotFound) {
+					t.Error(err)
+				}
+				if _, err := s.Erase(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if _, err := s.Erase(); err != nil {
+		t.Error(err)
+	}
+	x := of(id("tsk_"))
+	if _, err := s.Begin(x, x.TaskID, 64<<20/transcript.TaskShare); err != nil {
+		t.Errorf("something counts still: %v", err)
+	}
+}

@@ -1,0 +1,169 @@
+package egress_test
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ratchet writes records of TLS 1.3 (RFC 8446 section 5.2) to a connection whose handshake another
+// has done, as one side that has said nothing yet.
+type ratchet struct {
+	raw    net.Conn
+	secret []byte // of what this side says
+	seq    uint64
+}
+
+// newRatchet finds the secret in the log of a connection's keys.
+func newRatchet(c *tls.Conn, keys *bytes.Buffer, of string) (*ratchet, error) {
+	if suite := c.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
+		return nil, errors.New("this machine prefers " + tls.CipherSuiteName(suite))
+	}
+	_, line, is := strings.Cut(keys.String(), of+"_TRAFFIC_SECRET_0 ")
+	line, _, _ = strings.Cut(line, "\n")
+	_, text, _ := strings.Cut(line, " ")
+	secret, err := hex.DecodeString(text)
+	if !is || err != nil || len(secret) != sha256.Size {
+		return nil, fmt.Errorf("%d bytes of a secret: %w", len(secret), err)
+	}
+	return &ratchet{raw: c.NetConn(), secret: secret}, nil
+}
+
+func (r *ratchet) expand(label string, n int) []byte {
+	label = "tls13 " + label
+	out, err := hkdf.Expand(sha256.New, r.secret, string([]byte{byte(n >> 8), byte(n), byte(len(label))})+label+"\x00", n)
+	if err != nil {
+		panic(err) // of a length alone
+	}
+	return out
+}
+
+// update says n times in one record that its keys are updated, and wants the other's to be (section
+// 4.6.3).
+func (r *ratchet) update(n int) error {
+	block, err := aes.NewCipher(r.expand("key", 16))
+	if err != nil {
+		return err
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return err
+	}
+	nonce := r.expand("iv", 12)
+	binary.BigEndian.PutUint64(nonce[4:], binary.BigEndian.Uint64(nonce[4:])^r.seq)
+	inner := append(bytes.Repeat([]byte{24, 0, 0, 1, 1}, n), 22)
+	head := []byte{23, 3, 3, 0, 0}
+	binary.BigEndian.PutUint16(head[3:], uint16(len(inner)+aead.Overhead()))
+	r.secret, r.seq = r.expand("traffic upd", sha256.Size), 0
+	_, err = r.raw.Write(aead.Seal(head, nonce, inner, head))
+	return err
+}
+
+// flood updates keys, one record each, until nobody reads these any more.
+func (r *ratchet) flood() {
+	_ = r.raw.SetWriteDeadline(time.Now().Add(patience))
+	for range floodFrames {
+		if r.update(1) != nil {
+			return
+		}
+	}
+}
+
+// updates is a tunnel of a box in which it says what it likes of TLS.
+func (x *box) updates(t *testing.T) *ratchet {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(x.pem))
+	c, _ := x.tunnel(t, x.b.host)
+	_ = c.SetDeadline(time.Time{})
+	var keys bytes.Buffer
+	s := tls.Client(c, &tls.Config{RootCAs: roots, ServerName: "api.example.com", MinVersion: tls.VersionTLS13, KeyLogWriter: &keys})
+	if err := s.HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRatchet(s, &keys, "CLIENT")
+	if err != nil {
+		t.Skip(err)
+	}
+	return r
+}
+
+// 54: updates of keys without end, or many of them in one record, end a tunnel, and harm nobody else.
+func TestKeyUpdatesOfABox(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x, other := b.box(t), b.box(t)
+	r := x.updates(t)
+	if err := r.update(100); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, r.raw, r.raw)
+	r = x.updates(t)
+	r.flood()
+	ends(t, r.raw, r.raw)
+	for who, x := range map[string]*box{"another box": other, "its own next tunnel": x} {
+		if res, body := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read")); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", who, res.StatusCode, body)
+		}
+	}
+}
+
+// keyLog is what a server logs of its keys.
+type keyLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *keyLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// 54: an upstream that says nothing else is hung up on, too.
+func TestKeyUpdatesOfAnUpstream(t *testing.T) {
+	t.Parallel()
+	var keys keyLog
+	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }()
+		keys.mu.Lock()
+		r, err := newRatchet(c.(*tls.Conn), &keys.b, "SERVER")
+		keys.mu.Unlock()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.flood()
+		_, _ = io.Copy(io.Discard, r.raw) // until ebb closes it
+	}, func(s *httptest.Server) {
+		s.EnableHTTP2 = false
+		s.TLS = &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, KeyLogWriter: &keys}
+	})
+	x := b.box(t)
+	x.updates(t) // both sides of a machine prefer the same
+	res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
+	if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, "upstream_unreachable") {
+		t.Errorf("%s %q", res.Status, body)
+	}
+}

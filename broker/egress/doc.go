@@ -25,6 +25,7 @@
 //	disclosed.go    what looks in answers for credentials that they make
 //	seal.go         credentials that answers make and a box goes on to use; answer.go what such an answer may be
 //	send.go         the credential is added, the answer is read
+//	clean.go        what of an answer's headers goes back
 //	secrets.go      what was added to it
 //	redactors.go    what looks for that in answers, once for each lease
 //	session.go      a session of PostgreSQL: the box logs in here, and ebb at the database

@@ -101,6 +101,22 @@ func (c *CA) Leaf(name string) (*tls.Certificate, error) {
 	return l, nil
 }
 
+// config is that of all tunnels of a box. There are no tickets: a session that is resumed shows no
+// certificate, and one tunnel's would be good in another to another host.
+func (c *CA) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, SessionTicketsDisabled: true,
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			t, is := hello.Conn.(*tunnel)
+			// No name is an older client; another name is somebody who means another host.
+			if !is || hello.ServerName != "" && hello.ServerName != t.host.Name {
+				return nil, deny(Misdirected, nil)
+			}
+			return c.Leaf(t.host.Name)
+		},
+	}
+}
+
 // known reports whether there is a certificate for a name: one that is not costs a signature.
 func (c *CA) known(name string) bool {
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,5 +87,29 @@ func TestTunnelsToManyNames(t *testing.T) {
 	}
 	if !x.connects(t, b.host) {
 		t.Error("the name that it is at is refused")
+	}
+}
+
+// TestTunnelsAreNotResumed: a session of one tunnel opens no other, to the same host or to another.
+func TestTunnelsAreNotResumed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(http.ResponseWriter, *http.Request) {})
+	x := b.box(t)
+	_, port, _ := strings.Cut(b.host, ":")
+	cfg := &tls.Config{ServerName: "api.example.com", ClientSessionCache: tls.NewLRUClientSessionCache(4)}
+	for i, host := range []string{b.host, b.host, "www.example.com:" + port} {
+		s, err := x.tunnelBy(t, host, cfg)
+		if other := i == 2; (err != nil) != other {
+			t.Fatalf("to %s: %v", host, err)
+		} else if other {
+			break
+		}
+		if s.ConnectionState().DidResume {
+			t.Errorf("tunnel %d goes on with the session of another", i)
+		}
+		_, _ = io.WriteString(s, "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		if _, err := io.ReadFull(s, make([]byte, 1)); err != nil { // with it a ticket would have come
+			t.Fatal(err)
+		}
 	}
 }

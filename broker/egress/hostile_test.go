@@ -17,6 +17,12 @@ import (
 // tunnelTo opens a tunnel byte by byte and speaks TLS in it, for a name of its own choice.
 func (x *box) tunnelTo(t *testing.T, host, sni string) (*tls.Conn, error) {
 	t.Helper()
+	return x.tunnelBy(t, host, &tls.Config{ServerName: sni})
+}
+
+// tunnelBy does so by a client that is configured.
+func (x *box) tunnelBy(t *testing.T, host string, cfg *tls.Config) (*tls.Conn, error) {
+	t.Helper()
 	c, err := x.dial()
 	if err != nil {
 		return nil, err
@@ -30,8 +36,8 @@ func (x *box) tunnelTo(t *testing.T, host, sni string) (*tls.Conn, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(x.pem))
-	cfg := &tls.Config{RootCAs: roots, ServerName: sni, NextProtos: []string{"http/1.1"}}
-	if name, _, _ := strings.Cut(host, ":"); sni != name {
+	cfg.RootCAs, cfg.NextProtos = roots, []string{"http/1.1"}
+	if name, _, _ := strings.Cut(host, ":"); cfg.ServerName != name {
 		cfg.InsecureSkipVerify = true // who sends no name, or another one, checks none
 	}
 	s := tls.Client(c, cfg)

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"log"
@@ -192,7 +193,7 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	b := &box{p: p, who: who, ca: ca, free: free, bares: bares{turn: make(chan struct{}, 1)}, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
+	b := &box{p: p, who: who, ca: ca, tls: ca.config(), free: free, bares: bares{turn: make(chan struct{}, 1)}, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
 		errorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug)}
 	stop := context.AfterFunc(ctx, func() { b.close(l) })
 	defer stop()
@@ -215,6 +216,7 @@ type box struct {
 	busy     chan struct{} // requests under way
 	tunnels  chan net.Conn // decrypted ones, on their way to the inner server
 
+	tls      *tls.Config // of tunnels
 	errorLog *log.Logger // of its servers
 
 	mu     sync.Mutex

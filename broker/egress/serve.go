@@ -119,16 +119,7 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 		b.pipe(r, t)
 		return
 	}
-	tlsConn := tls.Server(t, &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			// No name is an older client; another name is somebody who means another host.
-			if hello.ServerName != "" && hello.ServerName != h.Name {
-				return nil, deny(Misdirected, nil)
-			}
-			return b.ca.Leaf(h.Name)
-		},
-	})
+	tlsConn := tls.Server(t, b.tls)
 	if err := tlsConn.HandshakeContext(ctx); err != nil {
 		b.p.cfg.Logger.DebugContext(r.Context(), "a tunnel is no TLS for its host", "task_id", b.who.TaskID, "host", h.String(), "error", err)
 		_ = t.Close()

@@ -5,7 +5,7 @@
 //	wire.go                           the whole object graph of the server, bottom to top
 //	  wire_console.go data.go door.go tls.go stores.go kinds.go ssh.go local.go policies.go egress.go   its parts
 //	node.go                           the running server, and its end in good order
-//	serve.go log.go loglines.go logdraw.go tracing.go   ebb serve
+//	serve.go collector.go log.go loglines.go logdraw.go tracing.go   ebb serve
 //	embed.go                          an ebb inside of another command
 //
 // One file a command, named after it: task.go (and task_end.go, receipt.go), token.go (and token_enrol.go), credential.go (and credential_ssh.go), mcp.go (and mcp_http.go), delegate.go,

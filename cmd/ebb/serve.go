@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -40,11 +39,7 @@ func (c *cli) serve(ctx context.Context, resolver egress.Resolver) error {
 	if err != nil {
 		return err
 	}
-	// Little is kept between requests, so the collector may wait for more garbage:
-	// a few tens of MiB buy a fifteenth of the CPU of a mint. GOGC still decides.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
+	defer tuneCollector()()
 	log, flush := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
 	defer flush()
 	tracer, stopTracer, err := c.newTracer(ctx, log)

@@ -12,20 +12,23 @@ import (
 
 // Exchange is what the record says of one request, session or SSH connection through egress:
 // nothing of its query, its headers, its body, and what is said in it.
+//
+// Its members are in the order of their names: so it is in canonical form as it is written (RFC
+// 8785 section 3.2.3), and is not parsed again for the record, which has two of each request.
 type Exchange struct {
-	Tool     string `json:"tool,omitempty"`
-	Host     string `json:"host,omitempty"` // host:port
+	Cut      bool   `json:"cut,omitempty"`      // it did not end by itself
+	Database string `json:"database,omitempty"` // of a session
+	Host     string `json:"host,omitempty"`     // host:port
 	Method   string `json:"method,omitempty"`
+	Millis   int64  `json:"ms,omitempty"`
 	Path     string `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
 	Protocol string `json:"protocol,omitempty"` // of a session or of SSH; "" = it is a request of HTTP
-	Database string `json:"database,omitempty"` // of a session
 	Reason   string `json:"reason,omitempty"`
-	Status   int    `json:"status,omitempty"` // of the upstream; 0 = it gave no answer
-	Sent     int64  `json:"sent_bytes,omitempty"`
 	Received int64  `json:"received_bytes,omitempty"`
 	Redacted int64  `json:"redacted,omitempty"` // secrets that came back
-	Cut      bool   `json:"cut,omitempty"`      // it did not end by itself
-	Millis   int64  `json:"ms,omitempty"`
+	Sent     int64  `json:"sent_bytes,omitempty"`
+	Status   int    `json:"status,omitempty"` // of the upstream; 0 = it gave no answer
+	Tool     string `json:"tool,omitempty"`
 	// Transcript is the id of what is written down of it; NoTranscript = a rule asks for one, and
 	// there was no room; "" = none does.
 	Transcript string `json:"transcript,omitempty"`

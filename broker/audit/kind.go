@@ -93,32 +93,33 @@ const (
 	OrphanRevoked    = "orphan.revoked"    // found at the provider and on no record as alive, taken back
 )
 
-// Kinds is the whole table, sorted.
-func Kinds() []string {
-	return []string{
-		BoxClosed, BoxOpened, BoxRegistered, BoxStranger,
-		BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
-		BrokerStarted, BrokerStopped,
-		EgressAllowed, EgressCompleted, EgressDenied,
-		LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
-		LedgerLost, LedgerRefilled,
-		OrphanRevoked,
-		PasskeyAdded, PasskeyRemoved, PasskeyRenamed,
-		PolicyDrafted, PolicyDropped, PolicyPublished, PolicyRejected, PolicyReloaded,
-		PrincipalAuthenticated, PrincipalRefused,
-		RecordExported,
-		RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestHeld, RequestRepeated, RequestVoted, RequestWithdrawn,
-		SandboxAttested, SandboxDied, SandboxEnrolled, SandboxHeld, SandboxRejected, SandboxToken,
-		SecretRemoved, SecretStored,
-		SessionBegan, SessionEnded,
-		TaskClosed, TaskDelegated, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket,
-		TokenAsk, TokenDenied, TokenLimited, TokenReplayed,
-		TranscriptRead,
-	}
+// kinds is the whole table, sorted.
+var kinds = []string{
+	BoxClosed, BoxOpened, BoxRegistered, BoxStranger,
+	BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
+	BrokerStarted, BrokerStopped,
+	EgressAllowed, EgressCompleted, EgressDenied,
+	LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
+	LedgerLost, LedgerRefilled,
+	OrphanRevoked,
+	PasskeyAdded, PasskeyRemoved, PasskeyRenamed,
+	PolicyDrafted, PolicyDropped, PolicyPublished, PolicyRejected, PolicyReloaded,
+	PrincipalAuthenticated, PrincipalRefused,
+	RecordExported,
+	RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestHeld, RequestRepeated, RequestVoted, RequestWithdrawn,
+	SandboxAttested, SandboxDied, SandboxEnrolled, SandboxHeld, SandboxRejected, SandboxToken,
+	SecretRemoved, SecretStored,
+	SessionBegan, SessionEnded,
+	TaskClosed, TaskDelegated, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket,
+	TokenAsk, TokenDenied, TokenLimited, TokenReplayed,
+	TranscriptRead,
 }
+
+// Kinds is the whole table, sorted.
+func Kinds() []string { return slices.Clone(kinds) }
 
 // Known reports whether kind is in the table.
 func Known(kind string) bool {
-	_, ok := slices.BinarySearch(Kinds(), kind)
+	_, ok := slices.BinarySearch(kinds, kind)
 	return ok
 }

@@ -111,7 +111,7 @@ func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := redistest.New(t)
-			ledger, err := redisstore.New(t.Context(), redisstore.Config{Addrs: []string{r.Addr}, Timeout: 500 * time.Millisecond})
+			ledger, err := redisstore.New(t.Context(), redisstore.Config{Addrs: []string{r.Addr}, Timeout: 2 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -54,7 +54,7 @@ func TestLaneOutlastsAnOutage(t *testing.T) {
 	for _, fault := range []brokertest.Fault{brokertest.Error500, brokertest.Garbage, brokertest.Hang, brokertest.Busy} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			x := thirdParty(t, shape{party: brokertest.Party{Timeout: 100 * time.Millisecond, Traits: provider.Traits{Floor: 12 * time.Hour}}})
+			x := thirdParty(t, shape{party: brokertest.Party{Timeout: time.Second, Traits: provider.Traits{Floor: 12 * time.Hour}}})
 			s := x.Open(t, upSpec())
 			tok := minted(t, s, "up:a:read")
 			x.up.On(brokertest.OpRevoke, fault)
@@ -99,7 +99,7 @@ func TestLaneRevokesButAnswersError(t *testing.T) {
 	for _, fault := range []brokertest.Fault{brokertest.DoneError, brokertest.DoneCut, brokertest.DoneHang} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true, Timeout: 100 * time.Millisecond}})
+			x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true, Timeout: time.Second}})
 			s := x.Open(t, upSpec())
 			minted(t, s, "up:a:read")
 			x.up.OnCall(brokertest.OpRevoke, func(n int) brokertest.Fault {

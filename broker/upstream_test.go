@@ -187,7 +187,7 @@ func TestUpstreamMintFails(t *testing.T) {
 		for _, byHandle := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s handle %v", fault, byHandle), func(t *testing.T) {
 				t.Parallel()
-				x := thirdParty(t, shape{party: brokertest.Party{ByHandle: byHandle, Timeout: 300 * time.Millisecond}})
+				x := thirdParty(t, shape{party: brokertest.Party{ByHandle: byHandle, Timeout: time.Second}})
 				s := x.Open(t, upSpec())
 				x.up.On(brokertest.OpMint, fault)
 				_, err := s.Ask(t, "up:a:read")

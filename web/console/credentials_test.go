@@ -223,7 +223,7 @@ func thirdParty(t *testing.T, run bool) (*house, *brokertest.Upstream, *brokerte
 	t.Helper()
 	up := brokertest.NewUpstream(t, nil)
 	h := newHouse(t, brokertest.Config{RealTime: true, Run: run, Providers: map[string]broker.Provider{
-		"up": {Driver: brokertest.Party{URL: up.URL, Timeout: 200 * time.Millisecond, Probes: true}.Driver(), Kind: "test", Resource: "https://up.test/"},
+		"up": {Driver: brokertest.Party{URL: up.URL, Timeout: time.Second, Probes: true}.Driver(), Kind: "test", Resource: "https://up.test/"},
 	}})
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("up:**:* orders:**:*")

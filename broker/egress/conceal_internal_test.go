@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"ebb/broker/egress/redact"
 	"ebb/broker/exact"
 )
@@ -46,7 +48,7 @@ func FuzzConceal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, most int) {
 		out := concealJSON(text)
-		if json.Valid([]byte(text)) && utf8.ValidString(text) {
+		if jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true)) { // stricter than encoding/json; what is not ends there
 			var v any
 			if err := json.Unmarshal([]byte(out), &v); err != nil {
 				t.Fatalf("%q became %q: %v", text, out, err)
@@ -54,9 +56,6 @@ func FuzzConceal(f *testing.F) {
 			if name := openMember(v); name != "" {
 				t.Errorf("%q became %q: %q is open", text, out, name)
 			}
-		}
-		if !strings.HasPrefix(out, text[:min(len(text), 1)]) && text != "" && json.Valid([]byte(text)) {
-			t.Errorf("%q became %q", text, out)
 		}
 		for part := range strings.SplitSeq(concealQuery(text), "&") {
 			name, value, _ := strings.Cut(part, "=")

@@ -12,6 +12,7 @@
 //	tunnels.go   what tunnels cost that nobody uses
 //	revoke.go    how soon streams end whose credential is revoked
 //	runs.go      what `ebb run` adds to bubblewrap
+//	spread.go    many connections, of tasks and boxes enough
 //	people.go    the task, its credential and its boxes
 //	process.go   processor time and memory of other processes, as Linux says
 //

@@ -37,11 +37,11 @@ func (b *run) revoke(ctx context.Context) error {
 }
 
 func (b *run) revokeOnce(ctx context.Context) (Row, error) {
-	t, err := b.people.open(ctx, (b.Streams+perBox-1)/perBox)
+	tasks, err := b.spread(ctx, b.Streams)
 	if err != nil {
 		return Row{}, err
 	}
-	defer t.end(ctx)
+	defer tasks.end(ctx)
 	_, port, _ := net.SplitHostPort(b.Address)
 	ends := make([]time.Time, b.Streams)
 	var wg sync.WaitGroup
@@ -54,7 +54,8 @@ func (b *run) revokeOnce(ctx context.Context) (Row, error) {
 	}()
 	var events atomic.Int64
 	for i := range b.Streams {
-		w := way{url: b.straight("https"), bearer: t.placeholder, connect: t.boxes[i/perBox].tunnel(port)}
+		t, box := tasks.at(i)
+		w := way{url: b.straight("https"), bearer: t.placeholder, connect: box.tunnel(port)}
 		c, r, err := w.stream(ctx)
 		if err != nil {
 			return Row{}, fmt.Errorf("stream %d: %w", i+1, err)
@@ -73,7 +74,7 @@ func (b *run) revokeOnce(ctx context.Context) (Row, error) {
 		return Row{}, errors.New("nothing comes by the streams")
 	}
 	asked := time.Now()
-	if _, err := b.people.runner.RevokeLease(ctx, t.lease, "bench"); err != nil {
+	if err := b.revokeAll(ctx, tasks); err != nil {
 		return Row{}, err
 	}
 	answered := time.Since(asked)
@@ -93,6 +94,17 @@ func (b *run) revokeOnce(ctx context.Context) (Row, error) {
 	sum := load.Summary(opRevoke, b.Streams, 0, all)
 	sum.Errors = left
 	return Row{Result: sum, Way: wayMITM, Note: fmt.Sprintf("server-sent events; from the request to revoke to the end at the client; the answer to it came after %.1f ms", float64(answered.Microseconds())/1e3)}, nil
+}
+
+// revokeAll ends the credentials of all tasks at one time.
+func (b *run) revokeAll(ctx context.Context, tasks spread) error {
+	errs := make([]error, len(tasks))
+	var wg sync.WaitGroup
+	for i, t := range tasks {
+		wg.Go(func() { _, errs[i] = b.people.runner.RevokeLease(ctx, t.lease, "bench") })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // stream opens one that has said something.

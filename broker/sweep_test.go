@@ -193,6 +193,8 @@ func TestSweepFindsTheDeadAlive(t *testing.T) {
 	x.up.On(brokertest.OpRevoke, brokertest.Refuse)
 	forced := minted(t, other, "up:a:read").LeaseID
 	x.closed(t, other.Task.ID)
+	// An attempt that is under way would find that the provider does it again.
+	eventually(t, "the provider has refused", func() bool { return x.lease(t, forced).Upstream.Attempts == 1 })
 	if _, err := x.Broker.ForceLease(t.Context(), x.who(brokertest.Operator), forced, "looked"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,12 @@
 package egress
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"mime"
 	"net/http"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"ebb/broker/egress/redact"
-	"ebb/broker/egress/transcript"
 )
 
 // secretMembers and secretParameters are names beside those that are commonly disclosed under which
@@ -34,6 +25,13 @@ var looksSecret = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)+`
 	`|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)` +
 	`|\b(?i:Bearer|Basic|DPoP) +[A-Za-z0-9._~+/=-]{8,}`)
 
+var (
+	// assigned finds what has a name before it in any syntax: YAML, TOML, shells, JSON inside of a string.
+	assigned = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.-])([A-Za-z0-9_.-]{2,64})(\\*["']?[ \t]*[:=][ \t]*\\*["']?)([^\s"'\\,;&<>{}()\[\]]+)`)
+	// userinfo finds who a URL says that calls (RFC 3986 section 3.2.1).
+	userinfo = regexp.MustCompile(`://[^\s/?#@"'<>\\]{1,256}@`)
+)
+
 // leftOut is written where a text goes on.
 const leftOut = "[left out]"
 
@@ -42,7 +40,7 @@ func bounded(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return clip(text, most-len(leftOut)) + leftOut
+	return clip(text, max(most-len(leftOut), 0)) + leftOut
 }
 
 // clip is the first bytes of a text, up to the end of a character.
@@ -60,6 +58,12 @@ func clip(text string, most int) string {
 // provider says that answers disclose, of what others call so, and of what looks like one. whole:
 // it does not go on; of one that does, what may begin a secret at its end is left out.
 func (s *sending) conceal(text string, whole bool) string {
+	return s.concealCalled(s.concealAdded(text, whole))
+}
+
+// concealAdded does so for the credential, and for what the answer has made. Nothing that a box says
+// has more marked than that.
+func (s *sending) concealAdded(text string, whole bool) string {
 	find := func(x *redactor) {
 		if whole {
 			text, _ = x.Text(text)
@@ -73,15 +77,48 @@ func (s *sending) conceal(text string, whole bool) string {
 	for _, x := range s.hidden {
 		find(x)
 	}
+	return text
+}
+
+// concealCalled does so for what is called or looks like a secret. Who says such a name has what comes
+// behind it marked: of a body that has values it is given one of them at a time.
+func (s *sending) concealCalled(text string) string {
 	if s.named != nil {
 		text, _ = s.named.Text(text)
 	}
 	text, _ = s.b.p.transcripts.secret.Text(text)
-	return looksSecret.ReplaceAllString(text, redact.Mark)
+	text = looksSecret.ReplaceAllString(text, redact.Mark)
+	text = userinfo.ReplaceAllString(text, "://"+redact.Mark+"@")
+	var out strings.Builder
+	done := 0
+	for _, at := range assigned.FindAllStringSubmatchIndex(text, -1) {
+		if isCredentialParameter(text[at[2]:at[3]]) {
+			out.WriteString(text[done:at[6]])
+			out.WriteString(redact.Mark)
+			done = at[7]
+		}
+	}
+	return out.String() + text[done:]
 }
 
-// concealHeaders are those of some names, without secrets. A value is hidden as a query is from its
-// question mark on: Location and Link hold URLs.
+// called reports whether a member of this name holds a credential.
+func (s *sending) called(name string) bool {
+	if isCredentialParameter(name) {
+		return true
+	}
+	for _, x := range []*redact.Named{s.named, s.b.p.transcripts.secret} {
+		if x == nil {
+			continue
+		}
+		if _, n := x.Text(`"` + name + `":0`); n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// concealHeaders are those of some names, without secrets. A value is concealed as a query is behind a
+// question mark: Location and Link hold URLs.
 func (s *sending) concealHeaders(h http.Header, names []string) map[string][]string {
 	var out map[string][]string
 	for _, name := range names {
@@ -91,11 +128,11 @@ func (s *sending) concealHeaders(h http.Header, names []string) map[string][]str
 				values = append(values, leftOut)
 				break
 			}
-			before, query, is := strings.Cut(v, "?")
-			if is {
-				v = before + "?" + concealQuery(query)
+			parts := strings.Split(v, "?") // of several URLs each has a query
+			for j := 1; j < len(parts); j++ {
+				parts[j] = concealQuery(parts[j], nil)
 			}
-			values = append(values, bounded(s.conceal(v, true), maxWrittenValue))
+			values = append(values, bounded(s.conceal(strings.Join(parts, "?"), true), maxWrittenValue))
 		}
 		if values != nil {
 			if out == nil {
@@ -105,112 +142,4 @@ func (s *sending) concealHeaders(h http.Header, names []string) map[string][]str
 		}
 	}
 	return out
-}
-
-// concealQuery is a query or a form with marks in place of the values of parameters that hold
-// credentials. What nobody can decode is one.
-func concealQuery(query string) string {
-	parts := strings.Split(query, "&")
-	for i, p := range parts {
-		name, _, _ := strings.Cut(p, "=")
-		if plain, err := url.QueryUnescape(name); err != nil || isCredentialParameter(plain) {
-			parts[i] = clip(name, 64) + "=" + redact.Mark
-		}
-	}
-	return strings.Join(parts, "&")
-}
-
-// concealJSON is the beginning of a JSON text, or of several, with marks in place of the values of
-// members that hold credentials, however their names are escaped. It ends where the syntax does.
-func concealJSON(text string) string {
-	var out strings.Builder
-	d := jsontext.NewDecoder(bytes.NewReader([]byte(text)), jsontext.AllowDuplicateNames(true))
-	done := 0
-	for {
-		t, err := d.ReadToken()
-		if err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-				out.WriteString(text[done:]) // inside of a value of another name
-			} else {
-				out.WriteString(text[done:d.InputOffset()])
-			}
-			return out.String()
-		}
-		kind, n := d.StackIndex(d.StackDepth())
-		if kind != '{' || n%2 == 0 || t.Kind() != '"' || !isCredentialParameter(t.String()) {
-			continue
-		}
-		out.WriteString(text[done:d.InputOffset()])
-		out.WriteString(`:"` + redact.Mark + `"`)
-		if d.SkipValue() != nil {
-			return out.String()
-		}
-		done = int(d.InputOffset())
-	}
-}
-
-// textTypes are media types that are text, beside text/* and what ends with +json or +xml.
-var textTypes = []string{
-	"application/json", "application/x-www-form-urlencoded", "application/xml", "application/x-ndjson", "application/jsonl", "application/json-seq", "application/graphql", "application/javascript",
-	"application/yaml", "application/toml",
-}
-
-func isText(media string) bool {
-	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml") || slices.Contains(textTypes, media)
-}
-
-// bodyOf is what is written down of a body: the beginning of one that can be read for secrets, and of
-// all others what they are and how long. A digest would be no less: who guesses the text has it.
-func (s *sending) bodyOf(h http.Header, heard heard, most int) transcript.Body {
-	if heard.bytes == 0 {
-		return transcript.Body{}
-	}
-	media, parameters, err := mime.ParseMediaType(h.Get("Content-Type"))
-	b := transcript.Body{Bytes: heard.bytes}
-	if err == nil {
-		b.Type = bounded(s.conceal(media, true), 128)
-	}
-	text := string(heard.text[:min(len(heard.text), most)])
-	whole := int64(len(text)) == heard.bytes
-	if !whole {
-		text = clipped(text)
-	}
-	charset := strings.ToLower(parameters["charset"])
-	switch {
-	case most == 0:
-		b.Withheld = transcript.NotAsked
-	case !identity(h.Values("Content-Encoding")):
-		b.Withheld = transcript.Compressed
-	case err != nil || len(h.Values("Content-Type")) != 1 || !isText(media) || charset != "" && charset != "utf-8" && charset != "us-ascii" || !utf8.ValidString(text) || strings.Contains(text, "\x00"):
-		b.Withheld = transcript.NotText
-	default:
-		b.LeftOut = heard.bytes - int64(len(text))
-		b.Text = clip(s.concealBody(media, text, whole), most)
-	}
-	return b
-}
-
-// clipped is a text that was cut anywhere, without the character that the cut went through.
-func clipped(text string) string {
-	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
-		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRuneInString(last) {
-				return text[:len(text)-i]
-			}
-			break
-		}
-	}
-	return text
-}
-
-// concealBody does so by what the text is.
-func (s *sending) concealBody(media, text string, whole bool) string {
-	text = s.conceal(text, whole)
-	switch {
-	case media == "application/x-www-form-urlencoded":
-		return concealQuery(text)
-	case strings.HasSuffix(media, "json") || strings.HasSuffix(media, "jsonl"):
-		return concealJSON(text)
-	}
-	return text
 }

@@ -47,7 +47,7 @@
 //	reason.go       Denial: why something does not go out, in words of a fixed set
 //	transcripts.go  which requests are written down, by rule, and what of them
 //	scribe.go       hears what a box says and is told, and has it written down
-//	conceal.go      what of it is not written
+//	conceal.go      what of it is not written: of any text, and of headers; conceal_body.go  of bodies, by what they are
 //	redact/         finds secrets in what comes back
 //	transcript/     keeps what was written down
 //	pgwire/         PostgreSQL's protocol until a session is open

@@ -18,8 +18,8 @@ import (
 // are left, so that it has part of them when no other has one.
 const places, part = 40, 8
 
-// fill has a box open connections until it has n, which wait for the rest of a request, and wants
-// two more to be told why they may not.
+// fill has a box open connections until it has n, which wait for their next request, and wants two
+// more to be told why they may not.
 func (x *box) fill(t *testing.T, n int) (all []net.Conn) {
 	t.Helper()
 	for range n + 2 {
@@ -29,23 +29,38 @@ func (x *box) fill(t *testing.T, n int) (all []net.Conn) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		_ = c.SetDeadline(time.Now().Add(patience))
-		if _, err := io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\n"); err != nil {
-			t.Fatal(err)
+		res, body := whatItIs(t, c)
+		if len(all) < n {
+			if res.StatusCode != http.StatusOK || res.Close {
+				t.Fatalf("%s %q", res.Status, body)
+			}
+			all = append(all, c)
+			continue
 		}
-		all = append(all, c)
-	}
-	for _, c := range all[n:] {
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !res.Close || !strings.Contains(string(body), `"too_many_connections"`) {
-			t.Fatalf("%s %v %q, %v", res.Status, res.Header, body, err)
+		_ = c.Close() // who is turned away is waited for
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !res.Close || !strings.Contains(body, `"too_many_connections"`) {
+			t.Fatalf("%s %v %q", res.Status, res.Header, body)
 		}
 	}
-	return all[:n]
+	return all
+}
+
+// whatItIs asks what the box is, in a connection that stays.
+func whatItIs(t *testing.T, c net.Conn) (*http.Response, string) {
+	t.Helper()
+	if _, err := io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
 }
 
 // 110: a task that takes every connection it can, by several boxes, is told so and leaves room for
@@ -71,11 +86,8 @@ func TestConnectionsOfATask(t *testing.T) {
 			_ = c.Close()
 			continue
 		}
-		if _, err := io.WriteString(c, "\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("one that has its place: %v", err)
+		if res, body := whatItIs(t, c); res.StatusCode != http.StatusOK {
+			t.Fatalf("one that has its place: %s %q", res.Status, body)
 		}
 	}
 	until(t, "what it gave back it has again", func() bool {
@@ -120,10 +132,11 @@ func TestConnectionsOfATaskToUpstreams(t *testing.T) {
 	if status, body := ask("/v1/x", first); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	x.fill(t, part-2) // and one to the box, and one to the upstream, which nobody uses
-	if status, body := ask("/v1/long", second); status != http.StatusOK {
-		t.Fatalf("in the place of what nobody uses: %d %s", status, body)
-	}
+	x.fill(t, part-2)                                          // and one to the box, and one to the upstream, which nobody uses
+	until(t, "in the place of what nobody uses", func() bool { // from when its request is all over
+		status, _ := ask("/v1/long", second)
+		return status == http.StatusOK
+	})
 	arrived := len(b.arrived())
 	if status, body := ask("/v1/x", first); status != http.StatusServiceUnavailable || !strings.Contains(body, `"too_many_connections"`) || len(b.arrived()) != arrived {
 		t.Errorf("beyond its part: %d %s", status, body)

@@ -27,6 +27,7 @@ type scribe struct {
 	got    heard
 	status int
 	told   http.Header
+	broken bool // the answer has not come to its end
 }
 
 // heard is the beginning of a body.
@@ -100,6 +101,7 @@ func (l *listener) Write(p []byte) (int, error) {
 	if l.s.entry != nil {
 		l.s.mu.Lock()
 		l.s.got.add(p[:n], l.s.rule.AnswerBytes)
+		l.s.broken = l.s.broken || err != nil
 		l.s.mu.Unlock()
 	}
 	return n, err
@@ -126,9 +128,9 @@ func (s *sending) writeDown(use broker.Usable) error {
 		Request: transcript.Message{Headers: s.concealHeaders(s.scribe.said, rule.Headers)},
 	}
 	if rule.Query {
-		t.Query = bounded(s.conceal(concealQuery(s.scribe.query), true), maxWrittenQuery)
+		t.Query = bounded(s.conceal(concealQuery(s.scribe.query, nil), true), maxWrittenQuery)
 	}
-	entry, err := s.b.p.transcripts.store.Begin(t, s.b.who.Root(), rule.room())
+	entry, err := s.b.p.transcripts.store.Begin(t, s.b.who.Root(), rule.Room())
 	switch {
 	case err == nil:
 		s.scribe.rule, s.scribe.entry, s.x.Transcript = rule, entry, t.ID
@@ -154,12 +156,12 @@ func (s *sending) written() {
 		return
 	}
 	c.mu.Lock()
-	sent, got, status, told := c.sent, c.got, c.status, c.told
+	sent, got, status, told, broken := c.sent, c.got, c.status, c.told, c.broken
 	c.mu.Unlock()
 	if status == 0 && s.x.Status == http.StatusSwitchingProtocols && s.upgrade != nil {
 		status = s.x.Status
 	}
-	answer := transcript.Message{Status: status, Cut: s.ctx.Err() != nil, Headers: s.concealHeaders(told, c.rule.Headers), Body: s.bodyOf(told, got, c.rule.AnswerBytes)}
+	answer := transcript.Message{Status: status, Cut: broken || s.ctx.Err() != nil, Headers: s.concealHeaders(told, c.rule.Headers), Body: s.bodyOf(told, got, c.rule.AnswerBytes)}
 	if err := c.entry.End(s.bodyOf(c.said, sent, c.rule.RequestBytes), answer); err != nil {
 		s.b.p.cfg.Logger.ErrorContext(s.ctx, "the end of a transcript cannot be written", "task_id", s.b.who.TaskID, "transcript", s.x.Transcript, "error", err)
 	}

@@ -222,6 +222,11 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	b.s.received.Add(int64(n))
 	if err != nil {
 		b.s.clean(b.r.Trailer)
+		if c := b.s.scribe; c != nil && !errors.Is(err, io.EOF) {
+			c.mu.Lock()
+			c.broken = true
+			c.mu.Unlock()
+		}
 	}
 	return n, unquoted(err)
 }

@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"regexp"
 	"slices"
+	"strings"
 
 	"ebb/broker/egress/redact"
 	"ebb/broker/egress/transcript"
@@ -91,9 +92,9 @@ func secretHeader(name string) bool {
 	return carriesCredential(name) || slices.Contains(kept, name)
 }
 
-// room is how many bytes a transcript of it takes at most: of JSON, where an escape is six bytes
+// Room is how many bytes a transcript of it takes at most: of JSON, where an escape is six bytes
 // for one.
-func (r TranscriptRule) room() int64 {
+func (r TranscriptRule) Room() int64 {
 	headers := 2 * len(r.Headers) * (128 + (maxWrittenLines+1)*(maxWrittenValue+64))
 	return int64(4<<10 + 6*(maxWrittenPath+maxWrittenQuery+headers+r.RequestBytes+r.AnswerBytes))
 }
@@ -151,7 +152,7 @@ func (t *transcripts) of(h exact.Host, r *http.Request) (some []*transcriptRule)
 	if t == nil {
 		return nil
 	}
-	var path []string
+	var path, decoded []string
 	for i := range t.rules {
 		one := &t.rules[i]
 		if len(one.hosts) > 0 && !slices.Contains(one.hosts, h) || !slices.Contains(one.Methods, r.Method) {
@@ -159,8 +160,10 @@ func (t *transcripts) of(h exact.Host, r *http.Request) (some []*transcriptRule)
 		}
 		if path == nil { // of a request that was read already
 			path, _ = exact.Path(r.URL.EscapedPath(), exact.PathForm{Slash: true, Text: true})
+			// To a server that decodes them, encoded slashes are slashes.
+			decoded = strings.Split(strings.ReplaceAll(strings.Join(path, "/"), "%2f", "/"), "/")
 		}
-		if one.exact.Covers(r.Method, path) {
+		if one.exact.Covers(r.Method, path) || one.exact.Covers(r.Method, decoded) {
 			some = append(some, one)
 		}
 	}

@@ -66,7 +66,7 @@ func (n *node) openTranscripts(s settings) error {
 	}
 	store, err := transcript.Open(transcript.Config{Dir: dir, Bytes: int64(s.Egress.TranscriptsMiB) << 20, Keep: s.Egress.TranscriptsKeep, Now: s.Now})
 	if err != nil {
-		return fail(err.Error(), "give "+dir+" to ebb's user alone, mode 0700, or remove it")
+		return fail(err.Error(), "see that "+dir+" is a directory of ebb's user alone, mode 0700, on a disk with room; or remove it")
 	}
 	n.transcripts = store
 	n.closers = append(n.closers, store.Close)

@@ -53,6 +53,8 @@ func (a *API) transcript(c echo.Context, who broker.Principal, _ web.None) (tran
 	switch {
 	case errors.Is(err, transcript.ErrNotFound):
 		return none, broker.E(broker.NotFound, "There is no such transcript at this ebb, or it was too old and is erased.", err)
+	case errors.Is(err, transcript.ErrTorn):
+		return none, broker.E(broker.NotFound, "The file of this transcript is not whole, and will not be: the machine has ended over it. What is known of the request is on the record.", err)
 	case err != nil:
 		return none, unreadable(err)
 	}

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,7 +19,8 @@ import (
 // who are on the record before they are shown it.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	store, err := transcript.Open(transcript.Config{Dir: filepath.Join(t.TempDir(), "transcripts"), Bytes: 1 << 20, Keep: time.Hour})
+	dir := filepath.Join(t.TempDir(), "transcripts")
+	store, err := transcript.Open(transcript.Config{Dir: dir, Bytes: 1 << 20, Keep: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,11 @@ func TestTranscripts(t *testing.T) {
 			ask(who, path).problem(t, who+" "+path, 403, "forbidden")
 		}
 	}
-	for _, id := range []string{"none", "trn_00000000000000000000000000000000", "..%2f" + ids[0]} {
+	torn := transcript.NewID()
+	if err := os.WriteFile(filepath.Join(dir, strings.Join([]string{torn, task.ID, task.ID, storetest.Lease(task.ID).ID}, ".")), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{torn, "none", "trn_00000000000000000000000000000000", "..%2f" + ids[0]} {
 		ask(brokertest.Auditor, "/"+id).problem(t, id, 404, "not_found")
 	}
 	for _, query := range []string{"?limit=0", "?order=asc", "?task_id=a&task_id=b"} {

@@ -58,7 +58,9 @@ func (s *Store) write(name string, how int, text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
+	if _, err = f.Write(text); err == nil && how != 0 { // the record will name it
+		err = f.Sync()
+	}
 	return errors.Join(err, f.Close())
 }
 

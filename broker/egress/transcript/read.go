@@ -59,7 +59,7 @@ func (s *Store) List(f Filter) ([]Head, error) {
 		switch {
 		case errors.Is(err, ErrNotFound): // erased meanwhile
 			continue
-		case errors.Is(err, errTorn): // that it is there is all that is known of it
+		case errors.Is(err, ErrTorn): // that it is there is all that is known of it
 			t.Head = h
 		case err != nil:
 			return nil, err
@@ -100,12 +100,12 @@ func (s *Store) read(name string) (Transcript, error) {
 		return Transcript{}, err
 	}
 	if len(text) > maxFile {
-		return Transcript{}, errTorn
+		return Transcript{}, ErrTorn
 	}
 	t, err := parse(text)
 	h, _, _ := named(name)
 	if err == nil && (t.ID != h.ID || t.TaskID != h.TaskID || t.LeaseID != h.LeaseID) {
-		err = errTorn
+		err = ErrTorn
 	}
 	return t, err
 }

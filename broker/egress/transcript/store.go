@@ -113,8 +113,8 @@ func (s *Store) reserve(root, name string, n int64) error {
 	switch {
 	case s.held+n > s.cfg.Bytes:
 		return fmt.Errorf("%w: %d bytes of %d are taken", ErrFull, s.held, s.cfg.Bytes)
-	case s.of[root]+n > s.cfg.Bytes/TaskShare:
-		return fmt.Errorf("%w: %d bytes of %d are taken by this task", ErrFull, s.of[root], s.cfg.Bytes/TaskShare)
+	case s.of[root] > 0 && s.of[root]+n > (s.cfg.Bytes-s.held+s.of[root])/TaskShare:
+		return fmt.Errorf("%w: %d bytes are taken by this task, of %d that others have left", ErrFull, s.of[root], s.cfg.Bytes-s.held+s.of[root])
 	}
 	s.add(root, n)
 	s.busy[name] = true

@@ -79,14 +79,15 @@ func line(v any) ([]byte, error) {
 	return agenttext.ASCIIJSON(b.Bytes()), nil
 }
 
-var errTorn = errors.New("transcript: the file is none that ebb has written")
+// ErrTorn is of a file of which the first line is not whole: the machine has ended over it.
+var ErrTorn = errors.New("transcript: the file is none that ebb has written")
 
 // parse reads a file. A second line that is not whole is none: ebb was ended over it.
 func parse(text []byte) (Transcript, error) {
 	first, rest, whole := bytes.Cut(text, []byte{'\n'})
 	var t Transcript
 	if !whole || json.Unmarshal(first, &t) != nil {
-		return Transcript{}, errTorn
+		return Transcript{}, ErrTorn
 	}
 	second, _, whole := bytes.Cut(rest, []byte{'\n'})
 	if !whole {
@@ -94,7 +95,7 @@ func parse(text []byte) (Transcript, error) {
 	}
 	var e ending
 	if json.Unmarshal(second, &e) != nil {
-		return Transcript{}, errTorn
+		return Transcript{}, ErrTorn
 	}
 	t.Request.Body, t.Answer = e.Request, &e.Answer
 	return t, nil

@@ -391,6 +391,9 @@ egress:
 			t.Errorf("not said: %s\n%v", want, err)
 		}
 	}
+	if _, err := load("egress:\n  transcripts:\n    mib: 6\n    rules: [{name: a, methods: [GET], paths: [/**], request_bytes: 65536, answer_bytes: 65536}]\n"); err == nil || !strings.Contains(err.Error(), "no more than one at a time") {
+		t.Errorf("no room for one: %v", err)
+	}
 	if _, err := load("egress:\n  enabled: false\n  transcripts:\n    rules: [{name: a, methods: [GET], paths: [/**]}]\n"); err == nil || !strings.Contains(err.Error(), "it has no effect") {
 		t.Errorf("without egress: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"ebb/broker/egress"
+	"ebb/broker/egress/transcript"
 	"ebb/broker/exact"
 )
 
@@ -112,10 +113,13 @@ func (c *Config) checkTranscripts(src map[string]string, ps *Problems) {
 	for i, r := range c.Egress.TranscriptRules {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		r.Check(at, func(format string, a ...any) {
-			wrong := fmt.Sprintf(format, a...)
-			ps.add(at, src[at], strings.TrimPrefix(wrong, at), "see docs/egress.md, Transcripts")
+			where, wrong, _ := strings.Cut(fmt.Sprintf(format, a...), ": ")
+			ps.add(where, src[at], wrong, "see docs/egress.md, Transcripts")
 		})
-		if seen[r.Name] {
+		if share := int64(c.Egress.TranscriptsMiB) << 20 / transcript.TaskShare; r.Room() > share {
+			ps.add(at, src[at], fmt.Sprintf("one transcript takes up to %d KiB, and one task has room for %d: no more than one at a time would be written", r.Room()>>10, share>>10), "write fewer bytes, or more egress.transcripts.mib")
+		}
+		if r.Name != "" && seen[r.Name] {
 			ps.add(at, src[at], fmt.Sprintf("%q is used twice", r.Name), "give each rule its own name")
 		}
 		seen[r.Name] = true

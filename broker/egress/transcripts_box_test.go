@@ -1,0 +1,109 @@
+package egress_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What a box holds itself, and what other credentials an answer makes, is in no transcript either.
+func TestTranscriptHoldsNoOtherCredential(t *testing.T) {
+	t.Parallel()
+	const other = "oTh3r-cr3dential-0123456789"
+	const jose = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		w.Header().Set("Set-Cookie", "s="+other)
+		w.Header().Set("Location", "https://x.example/cb?a=1&user%5Btoken%5D="+other)
+		w.Header().Set("X-Note", `<https://x.example/?page=2>; rel="next", <https://x.example/?key=`+other+`>; rel="last"`)
+		_, _ = w.Write(text)
+	})
+	s := b.written(t, bulk, everything())
+	for media, bodies := range map[string][]string{
+		"application/json": {
+			`{"password":"` + other + `"}`, `{"a":{"db_password" : "` + other + `"}}`, `{"pass\u0077ord":"` + other + `","b":1}`, `{"secrets":1,"client_secret":["` + other + `"]}`,
+			`{"apiKey":"` + other + `"`, `{"x":"` + jose + `"}`, `{"note":"{\"access_token\":\"` + other + `\"}"}`, `{"k":"-----BEGIN EC PRIVATE KEY-----\n` + other, `[{"token":"` + strings.Repeat("o", 5<<10) + other + `"}]`,
+			`{"url":"https://ann:` + other + `@x.example/"}`, `{"u":"https://x.example/?a=1\u0026key=` + other + `"}`, `{"x":"\ud800","passphrase":"` + other + `"}`, "\ufeff" + `{"device_code":"` + other + `"}`,
+			`{"body":"{\"db_password\":\"` + other + `\"}"}`,
+		},
+		"application/json-seq":              {"\x1e" + `{"db_pass\u0077ord":"` + other + `"}`},
+		"text/event-stream":                 {`data: {"db_password":"` + other + `"}`},
+		"application/yaml":                  {"db:\n  password: " + other},
+		"application/toml":                  {`api_key = "` + other + `"`},
+		"application/x-www-form-urlencoded": {"a=1&password=" + other, "user%5Bpassword%5D=" + other, "client_secret=" + other + "&b=2", "%zz=" + other},
+		"text/plain":                        {"DB_PASSWORD=" + other, "https://ann:" + other + "@x.example/", "curl -H 'Authorization: Bearer " + other + "'", "see https://x.example/?access_token=" + other, "-----BEGIN PRIVATE KEY-----\n" + other + "\n-----END PRIVATE KEY-----", jose},
+		"application/xml":                   {"<a><password>" + other + "</password></a>"},
+	} {
+		for _, body := range bodies {
+			x := b.box(t)
+			p := x.placeholder(t, "stripe:charges:write")
+			if res, got := send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges", body, "Authorization", "Bearer "+p, "Content-Type", media, "X-Api-Key", other, "Cookie", "s="+other); res.StatusCode != http.StatusOK {
+				t.Fatal(res.Status, got)
+			}
+			raw, err := json.Marshal(only(t, s, x.s.Task.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(raw), other) || strings.Contains(string(raw), jose) {
+				t.Errorf("%s %q: written is %s", media, body, raw)
+			}
+		}
+	}
+}
+
+// Whatever a box says in a value, what stands behind it is written, or said to be left out.
+func TestTranscriptIsNotHidden(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	s := b.written(t, bulk, everything())
+	const behind = "amount=100000"
+	json := func(first string) string { return `{"x":` + first + `,"to":"` + behind + `"}` }
+	for _, c := range []struct {
+		media, body string
+		shown       bool // or left out
+	}{
+		{"application/json", json(`"\ud800"`), true},
+		{"application/json", "\ufeff" + json("1"), true},
+		{"application/json", json(`"<token>"`), true},
+		{"application/json", json(`"'token':'"`), true},
+		{"application/json", json(`"\"token\":{"`), true},
+		{"application/json", json(`"?token="`), true},
+		{"application/json", json(`"-----BEGIN PRIVATE KEY-----"`), true},
+		{"application/json", `{"x":1,}` + json("1"), false},
+		{"application/json", strings.Repeat("[", 10_001)[:2000] + `"` + behind + `"]x` + behind, true},
+		{"application/x-www-form-urlencoded", "x=%3Ctoken%3E&x='token':'&x=-----BEGIN+PRIVATE+KEY-----&" + behind, true},
+		{"application/x-www-form-urlencoded", strings.Repeat("sig&", 400) + behind, false},
+	} {
+		x := b.box(t)
+		p := x.placeholder(t, "stripe:charges:write")
+		if res, got := send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges", c.body, "Authorization", "Bearer "+p, "Content-Type", c.media); res.StatusCode != http.StatusOK {
+			t.Fatal(res.Status, got)
+		}
+		w := only(t, s, x.s.Task.ID).Request.Body
+		if c.shown != strings.Contains(w.Text, behind) || !c.shown && !strings.HasSuffix(w.Text, "[left out]") {
+			t.Errorf("%s %.80q: written is %.200q, %d left out", c.media, c.body, w.Text, w.LeftOut)
+		}
+	}
+}
+
+// An answer that breaks off did not end by itself.
+func TestTranscriptOfAnAnswerThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "beginning")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	s := b.written(t, bulk, everything())
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	_, _, _ = try(t, x.client(t, false), "GET", "https://"+b.host+"/v1/charges", "", "Authorization", "Bearer "+p)
+	if a := only(t, s, x.s.Task.ID).Answer; !a.Cut || a.Body.Text != "beginning" {
+		t.Errorf("written is %+v", a)
+	}
+}

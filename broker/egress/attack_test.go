@@ -14,7 +14,7 @@ import (
 	"ebb/broker/egress"
 )
 
-// An upstream that answers what is no HTTP, and repeats in it what it got, has that
+// E92: an upstream that answers what is no HTTP, and repeats in it what it got, has that
 // neither in the log nor in what goes back: errors of net/http quote what they cannot read.
 func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 	}
 }
 
-// A placeholder in a query is one however it is escaped: none goes to the upstream beside
+// E78: a placeholder in a query is one however it is escaped: none goes to the upstream beside
 // the credential.
 func TestEscapedPlaceholdersStay(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestEscapedPlaceholdersStay(t *testing.T) {
 }
 
 // Trailers are headers that come late: those of a request stay here, and of those of an
-// answer what would not come back as a header.
+// answer what would not come back as a header. Alt-Svc, which leads to another way (E26), comes in neither.
 func TestTrailersAreNoWayRound(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -88,6 +88,7 @@ func TestTrailersAreNoWayRound(t *testing.T) {
 		mu.Unlock()
 		w.Header().Set("Trailer", "Set-Cookie, X-Last")
 		w.Header().Set("Proxy-Authentication-Info", `nextnonce="1"`)
+		w.Header().Set("Alt-Svc", `h3=":443"`)
 		_, _ = io.WriteString(w, "hi")
 		w.Header().Set("Set-Cookie", "session=1")
 		w.Header().Set("X-Last", "1")
@@ -121,7 +122,7 @@ func TestTrailersAreNoWayRound(t *testing.T) {
 	}
 }
 
-// Whatever races, a task whose end was acknowledged before a request was sent uses nothing:
+// E101: whatever races, a task whose end was acknowledged before a request was sent uses nothing:
 // the pool of connections, the record that is remembered and the cuts are of no help to it.
 func TestUseAgainstEnd(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"ebb/broker/egress"
 )
 
-// TestSignedRequests: a client of AWS names the placeholder as the id of its key. Its
+// TestSignedRequests: (E95) a client of AWS names the placeholder as the id of its key. Its
 // signature reaches nobody: whoever injects replaces it, and what is left over does not leave.
 func TestSignedRequests(t *testing.T) {
 	t.Parallel()

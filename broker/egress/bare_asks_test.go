@@ -150,7 +150,7 @@ func TestBareLeaseThatHasJustEnded(t *testing.T) {
 	reads("by none", http.StatusUnauthorized)
 }
 
-// A question without an answer keeps one place of a box, also of those that wait for it, and
+// E100: a question without an answer keeps one place of a box, also of those that wait for it, and
 // a cut reaches them all.
 func TestCutWhileLeasesAreListed(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func public(t *testing.T) (*bed, *box, string) {
 	return b, x, "https://" + b.host
 }
 
-// TestBareRequests: a request without a placeholder leaves when a lease that adds nothing is
+// TestBareRequests: (E46, E75, E76) a request without a placeholder leaves when a lease that adds nothing is
 // for it, and for no other reason.
 func TestBareRequests(t *testing.T) {
 	t.Parallel()

@@ -25,17 +25,17 @@ func TestBaseURL(t *testing.T) {
 		t.Errorf("arrived: %+v", got)
 	}
 	for name, c := range map[string]struct{ target, reason string }{
-		"24 absolute":         {"http://api.example.com/to/" + b.host + "/v1/x", "not_tunnelled"},
-		"24 https absolute":   {"https://" + b.host + "/v1/x", "not_tunnelled"},
-		"1 an address":        {"/to/1.2.3.4/v1/x", "ip_literal"},
-		"3 decimal":           {"/to/2852039166/v1/x", "bad_host"},
-		"16 an escaped dot":   {"/to/api%2eexample.com/v1/x", "bad_host"},
-		"16 a login":          {"/to/a@" + b.host + "/v1/x", "bad_host"},
-		"17 port 0":           {"/to/api.example.com:0/v1/x", "bad_port"},
+		"E24 absolute":        {"http://api.example.com/to/" + b.host + "/v1/x", "not_tunnelled"},
+		"E24 https absolute":  {"https://" + b.host + "/v1/x", "not_tunnelled"},
+		"E1 an address":       {"/to/1.2.3.4/v1/x", "ip_literal"},
+		"E3 decimal":          {"/to/2852039166/v1/x", "bad_host"},
+		"E16 an escaped dot":  {"/to/api%2eexample.com/v1/x", "bad_host"},
+		"E16 a login":         {"/to/a@" + b.host + "/v1/x", "bad_host"},
+		"E17 port 0":          {"/to/api.example.com:0/v1/x", "bad_port"},
 		"no host":             {"/to//v1/x", "bad_host"},
 		"no path":             {"/to/" + b.host, "ambiguous_path"},
-		"55 up to another":    {"/to/" + b.host + "/../www.example.com/v1/x", "ambiguous_path"},
-		"60 two slashes":      {"/to/" + b.host + "//v1/x", "ambiguous_path"},
+		"E55 up to another":   {"/to/" + b.host + "/../www.example.com/v1/x", "ambiguous_path"},
+		"E60 two slashes":     {"/to/" + b.host + "//v1/x", "ambiguous_path"},
 		"another host's path": {"/to/" + strings.Replace(b.host, "api.", "www.", 1) + "/v1/x", "not_allowed"},
 		"a path of no scope":  {"/to/" + b.host + "/v2/x", "not_allowed"},
 	} {
@@ -44,7 +44,7 @@ func TestBaseURL(t *testing.T) {
 		}
 	}
 	if out := get("/to/"+b.host+"/v1/x", "Connection: Upgrade\r\nUpgrade: websocket\r\n"); !strings.HasPrefix(out, "HTTP/1.1 400") {
-		t.Errorf("97 an upgrade: %q", out)
+		t.Errorf("E97 an upgrade: %q", out)
 	}
 	if n := len(b.arrived()); n != 1 {
 		t.Errorf("%d requests arrived", n)

@@ -16,7 +16,7 @@ func (d drip) Read(p []byte) (int, error) {
 	return min(d.bytes, len(p)), nil
 }
 
-// 50: a body that comes by the byte is cut; one that comes, however long it takes, is not,
+// E50: a body that comes by the byte is cut; one that comes, however long it takes, is not,
 // nor one that waits for an answer that has begun, nor one whose upstream is slow to take it.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ func whole(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "got %q", body)
 }
 
-// 50 and 100: who stops in the middle of a body keeps neither its connection nor the
+// E50 and E100: who stops in the middle of a body keeps neither its connection nor the
 // upstream's, by itself or when its task is paused; who goes on is answered.
 func TestUploadsThatStop(t *testing.T) {
 	t.Parallel()

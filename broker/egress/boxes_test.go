@@ -115,7 +115,7 @@ func TestBoxIsOfItsRunnerAndTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+tok.Token.Reveal()); res.StatusCode != 401 || !strings.Contains(body, "no_credential") {
-		t.Errorf("77: another tool's placeholder: %s %q", res.Status, body)
+		t.Errorf("E77: another tool's placeholder: %s %q", res.Status, body)
 	}
 	if res, _ := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read")); res.StatusCode != 200 {
 		t.Errorf("any tool's: %s", res.Status)

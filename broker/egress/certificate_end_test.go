@@ -130,7 +130,7 @@ func TestClientCertificateThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// The key is nowhere in what a box gets or ebb writes, in whatever form an upstream that has it
+// E83: the key is nowhere in what a box gets or ebb writes, in whatever form an upstream that has it
 // would show it; the certificate is no secret.
 func TestClientCertificateThatComesBack(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestClientCertificateThatComesBack(t *testing.T) {
 	}
 }
 
-// Whoever ends a lease while it is used: when that has returned and what was under way is over,
+// E101: whoever ends a lease while it is used: when that has returned and what was under way is over,
 // there is no connection with its certificate, no key in memory, and nothing more arrives.
 func TestClientCertificateIsRevokedWhileUsed(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,7 @@ func TestClientCertificateOfALease(t *testing.T) {
 	}
 }
 
-// Certificates go to the hosts of their lease that prove to be those, and to nobody else: not
+// E81: certificates go to the hosts of their lease that prove to be those, and to nobody else: not
 // where a redirect leads, not to who has the name without a certificate for it, not to another
 // name or Host of the same place.
 func TestClientCertificateGoesNowhereElse(t *testing.T) {

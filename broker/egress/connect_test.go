@@ -42,7 +42,7 @@ func refusedAfter(t *testing.T, try func(i int) bool) int {
 	return 0
 }
 
-// TestTunnelsWithoutRequests: tunnels that a box opens for nothing are bounded. What goes on
+// TestTunnelsWithoutRequests: (E110) tunnels that a box opens for nothing are bounded. What goes on
 // in those it has goes on, and other boxes are not concerned.
 func TestTunnelsWithoutRequests(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ func cut(t *testing.T, what string, r io.Reader) {
 	}
 }
 
-// 100: what is revoked, paused or over is cut; a paused task's box is there when it is
+// E100: what is revoked, paused or over is cut; a paused task's box is there when it is
 // resumed.
 func TestCutMidStream(t *testing.T) {
 	t.Parallel()
@@ -109,7 +109,7 @@ func TestCutMidStream(t *testing.T) {
 	cut(t, "expired", events)
 }
 
-// Two replicas share a real Redis: what ends or pauses at one cuts what goes on at the
+// E100 and E102: two replicas share a real Redis: what ends or pauses at one cuts what goes on at the
 // other, and when Redis is gone nothing goes on.
 func TestCutFromAnotherReplica(t *testing.T) {
 	t.Parallel()
@@ -224,7 +224,7 @@ func TestEndCutsStreams(t *testing.T) {
 	}
 }
 
-// A lease that ends is refused with the next request, and its streams are cut.
+// E77: a lease that ends is refused with the next request, and its streams are cut.
 func TestLeaseEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

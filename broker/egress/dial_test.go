@@ -43,8 +43,8 @@ func reason(err error) exact.Reason {
 
 func noInterfaces() ([]net.Addr, error) { return nil, nil }
 
-// Whatever a name leads to that is no host of the public internet is not dialled,
-// alone or beside addresses that are.
+// E2, E4, E5, E6, E7 and E8: whatever a name leads to that is no host of the public internet is not
+// dialled, alone or beside addresses that are.
 func TestAddressesThatAreNotDialled(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]exact.Reason{
@@ -67,7 +67,7 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 	}
 }
 
-// A host that is configured to be private is dialled where it was said to be, and
+// E5, E6, E7 and E28: a host that is configured to be private is dialled where it was said to be, and
 // nowhere else: at no cloud's own services, and at this machine only by its whole address.
 func TestPrivateHosts(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestPrivateHosts(t *testing.T) {
 	}
 }
 
-// One connection asks for a name once: a second answer that leads elsewhere is never seen.
+// E8: one connection asks for a name once: a second answer that leads elsewhere is never seen.
 func TestNamesThatTurn(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -145,7 +145,7 @@ func TestNamesThatTurn(t *testing.T) {
 	}
 }
 
-// Names are whole: no search list makes another host of them; those of clouds' own
+// E5 and E9: names are whole: no search list makes another host of them; those of clouds' own
 // services are not even asked for.
 func TestNamesAreWhole(t *testing.T) {
 	t.Parallel()

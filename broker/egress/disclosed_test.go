@@ -9,7 +9,7 @@ import (
 	"ebb/broker/egress/redact"
 )
 
-// TestAnswersThatMakeCredentials (case 89): a token endpoint, a session, a signed URL. What
+// TestAnswersThatMakeCredentials (E89): a token endpoint, a session, a signed URL. What
 // works by itself, from any machine and after the end of the task, does not reach the box;
 // what stands beside it does, and the record counts it.
 func TestAnswersThatMakeCredentials(t *testing.T) {

@@ -61,7 +61,7 @@ func TestEndOfALease(t *testing.T) {
 	}
 }
 
-// Connections that wait for the next request with a credential are closed with it: what
+// E100: connections that wait for the next request with a credential are closed with it: what
 // an upstream knows of a connection does not outlive the task.
 func TestEndClosesIdleConnections(t *testing.T) {
 	t.Parallel()

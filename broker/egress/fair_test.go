@@ -25,7 +25,7 @@ func (r *slowEnds) UseCompleted(ctx context.Context, c broker.Caller, leaseID st
 	r.Record.UseCompleted(ctx, c, leaseID, x)
 }
 
-// 110: a task whose requests do not end on the record is refused when it has as many of
+// E110 and E111: a task whose requests do not end on the record is refused when it has as many of
 // them as a task may have; others go on.
 func TestOwedEndsOfATask(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func TestBoxAsksWhatItIs(t *testing.T) {
 	}
 }
 
-// Placeholders that are nobody's are looked up so often and no more; that keeps no box from
+// E77: placeholders that are nobody's are looked up so often and no more; that keeps no box from
 // those that are its own, and refusals fill no log.
 func TestUnknownPlaceholders(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"ebb/broker/exact"
 )
 
+// E53, E66, E67, E75, E86, E90 and E91: of what a box says beside its request none leaves that is a
+// credential, makes it another one, or is of the connection.
 func TestCleanKeepsNoCredential(t *testing.T) {
 	t.Parallel()
 	gone := []string{
@@ -41,6 +43,7 @@ func TestCleanKeepsNoCredential(t *testing.T) {
 	}
 }
 
+// E73: what the connection is not to be asked for nobody may name.
 func TestNobodyNominatesHeaders(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"Authorization", "close, authorization", "keep-alive,X-Api-Key", "upgrade", "\tauthorization ", "Host", "close;x"} {
@@ -50,7 +53,7 @@ func TestNobodyNominatesHeaders(t *testing.T) {
 	}
 }
 
-// Browsers can set no header of a WebSocket but this one, so that servers take credentials in it.
+// E75: browsers can set no header of a WebSocket but this one, so that servers take credentials in it.
 func TestSubprotocolsThatAreCredentials(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

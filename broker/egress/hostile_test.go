@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,7 +48,7 @@ func (x *box) tunnelBy(t *testing.T, host string, cfg *tls.Config) (*tls.Conn, e
 // hostile is a case of what a box can send inside of a tunnel. H, P in the text stand
 // for the tunnel's host and a placeholder of the box.
 type hostile struct {
-	nr     int // as the cases of egress are counted
+	label  string // of docs/conformance.md
 	name   string
 	text   string
 	status string // of the first answer; "" = none, or what follows
@@ -57,50 +58,54 @@ type hostile struct {
 const auth = "Authorization: Bearer P\r\n"
 
 var hostiles = []hostile{
-	{21, "another Host", "GET /v1/x HTTP/1.1\r\nHost: evil.example.com\r\n" + auth + "\r\n", "421", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
-	{21, "absolute form", "GET https://evil.example.com/v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "421", ""},
-	{21, "absolute form, same host", "GET https://H/v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "421", ""},
-	{27, "CONNECT in a tunnel", "CONNECT H HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{32, "unknown coding", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: xchunked\r\n\r\n", "501", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
-	{32, "two codings", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", "501", ""},
-	{33, "space before the colon", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "400", ""},
-	{34, "two lengths", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi!", "400", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\nhi"},
-	{34, "a signed length", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: +3\r\n\r\nhi!", "400", ""},
-	{34, "a list of lengths", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 3, 4\r\n\r\nhi!", "400", ""},
-	{40, "a bare CR", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "X: a\rb\r\n\r\n", "400", ""},
-	{40, "a NUL", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "X: a\x00b\r\n\r\n", "400", ""},
-	{41, "line ends in the path", "GET /v1/x%0d%0aHost:%20evil HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{41, "line ends in the query", "GET /v1/x?a=%0d%0ab HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "200", ""},
-	{42, "no Host", "GET /v1/x HTTP/1.1\r\n" + auth + "\r\n", "400", ""},
-	{42, "two Hosts", "GET /v1/x HTTP/1.1\r\nHost: H\r\nHost: evil.example.com\r\n" + auth + "\r\n", "400", ""},
-	{42, "a path in Host", "GET /v1/x HTTP/1.1\r\nHost: H/x\r\n" + auth + "\r\n", "400", ""},
-	{42, "a login in Host", "GET /v1/x HTTP/1.1\r\nHost: a@H\r\n" + auth + "\r\n", "400", ""},
-	{43, "HTTP/2.0 by line", "GET /v1/x HTTP/2.0\r\nHost: H\r\n" + auth + "\r\n", "505", ""},
-	{43, "a preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", ""},
-	{44, "OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{48, "a method in lower case", "get /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{48, "a long method", strings.Repeat("A", 8<<10) + " /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{48, "TRACE", "TRACE /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{49, "headers of 300 KB", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "X: " + strings.Repeat("x", 300<<10) + "\r\n\r\n", "431", ""},
-	{53, "an upgrade to h2c", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", "400", ""},
-	{55, "dots", "GET /v1/../v2/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{57, "dots and a semicolon", "GET /v1/..;/v2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{58, "a backslash", "GET /v1\\..\\x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{60, "two slashes", "GET //evil.example.com/v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{61, "overlong UTF-8", "GET /v1/%c0%ae%c0%ae/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{63, "a question mark that is none", "GET /v1/x%3fy HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{63, "a fragment", "GET /v1/x#y HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{65, "a semicolon in the query", "GET /v1/x?a=1;b=2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", "GET /v1/x?a=1&b=2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
-	{65, "a bad escape in the query", "GET /v1/x?a=%zz HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
-	{69, "a mutation where a rule reads", "POST /v1/graphql HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\n{}", "403", "GET /v1/graphql?query=%7Bme%7D HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
-	{70, "a push where a rule reads", "POST /v1/o/r.git/git-receive-pack HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\nhi", "403", "GET /v1/o/r.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
-	{71, "a signed URL", "GET /v1/x?X-Amz-Credential=AKIA&X-Amz-Signature=00 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "403", ""},
-	{71, "a copy from elsewhere", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "X-Amz-Copy-Source: /theirs/key\r\nContent-Length: 0\r\n\r\n", "400", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "X-Amz-Meta-Copy: /theirs/key\r\nContent-Length: 0\r\n\r\n"},
-	{71, "a move to elsewhere", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Destination: /theirs/key\r\nContent-Length: 0\r\n\r\n", "400", ""},
-	{73, "Authorization nominated", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close, Authorization\r\n\r\n", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\n\r\n"},
-	{76, "no placeholder", "GET /v1/x HTTP/1.1\r\nHost: H\r\nAuthorization: Bearer mine\r\n\r\n", "401", ""},
-	{97, "a WebSocket", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n", "403", ""},
-	{99, "frames behind a WebSocket that is none", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n\x01\x02hi\x80\x00", "403", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{"E21", "another Host", "GET /v1/x HTTP/1.1\r\nHost: evil.example.com\r\n" + auth + "\r\n", "421", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{"E21", "absolute form", "GET https://evil.example.com/v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "421", ""},
+	{"E21", "absolute form, same host", "GET https://H/v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "421", ""},
+	{"E27", "CONNECT in a tunnel", "CONNECT H HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E32", "unknown coding", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: xchunked\r\n\r\n", "501", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
+	{"E32", "two codings", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", "501", ""},
+	{"E33", "space before the colon", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "400", ""},
+	{"E34", "two lengths", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi!", "400", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\nhi"},
+	{"E34", "a signed length", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: +3\r\n\r\nhi!", "400", ""},
+	{"E34", "a list of lengths", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 3, 4\r\n\r\nhi!", "400", ""},
+	{"E40", "a bare CR", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "X: a\rb\r\n\r\n", "400", ""},
+	{"E40", "a NUL", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "X: a\x00b\r\n\r\n", "400", ""},
+	{"E41", "line ends in the path", "GET /v1/x%0d%0aHost:%20evil HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E41", "line ends in the query", "GET /v1/x?a=%0d%0ab HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "200", ""},
+	{"E42", "no Host", "GET /v1/x HTTP/1.1\r\n" + auth + "\r\n", "400", ""},
+	{"E42", "two Hosts", "GET /v1/x HTTP/1.1\r\nHost: H\r\nHost: evil.example.com\r\n" + auth + "\r\n", "400", ""},
+	{"E42", "a path in Host", "GET /v1/x HTTP/1.1\r\nHost: H/x\r\n" + auth + "\r\n", "400", ""},
+	{"E42", "a login in Host", "GET /v1/x HTTP/1.1\r\nHost: a@H\r\n" + auth + "\r\n", "400", ""},
+	{"E43", "HTTP/2.0 by line", "GET /v1/x HTTP/2.0\r\nHost: H\r\n" + auth + "\r\n", "505", ""},
+	{"E43", "a preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", ""},
+	{"E43", "no version", "GET /v1/x\r\n", "400", "GET /v1/x HTTP/1.0\r\nHost: H\r\n" + auth + "Connection: keep-alive\r\n\r\n"},
+	{"E44", "OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E47", "a body that nobody wants", "POST /v1/refunds HTTP/1.1\r\nHost: H\r\n" + auth + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n", "403", ""},
+	{"E48", "a method in lower case", "get /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E48", "a method that is none", "G@T /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E48", "a long method", strings.Repeat("A", 8<<10) + " /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E48", "TRACE", "TRACE /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E49", "headers of 300 KB", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "X: " + strings.Repeat("x", 300<<10) + "\r\n\r\n", "431", ""},
+	{"E49", "20,000 headers", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + strings.Repeat("X: x\r\n", 20_000) + "\r\n", "431", ""},
+	{"E53", "an upgrade to h2c", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", "400", ""},
+	{"E55", "dots", "GET /v1/../v2/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E57", "dots and a semicolon", "GET /v1/..;/v2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E58", "a backslash", "GET /v1\\..\\x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E60", "two slashes", "GET //evil.example.com/v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E61", "overlong UTF-8", "GET /v1/%c0%ae%c0%ae/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E63", "a question mark that is none", "GET /v1/x%3fy HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E63", "a fragment", "GET /v1/x#y HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E65", "a semicolon in the query", "GET /v1/x?a=1;b=2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", "GET /v1/x?a=1&b=2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{"E65", "a bad escape in the query", "GET /v1/x?a=%zz HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
+	{"E69", "a mutation where a rule reads", "POST /v1/graphql HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\n{}", "403", "GET /v1/graphql?query=%7Bme%7D HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{"E70", "a push where a rule reads", "POST /v1/o/r.git/git-receive-pack HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 2\r\n\r\nhi", "403", "GET /v1/o/r.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
+	{"E71", "a signed URL", "GET /v1/x?X-Amz-Credential=AKIA&X-Amz-Signature=00 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "403", ""},
+	{"E71", "a copy from elsewhere", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "X-Amz-Copy-Source: /theirs/key\r\nContent-Length: 0\r\n\r\n", "400", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "X-Amz-Meta-Copy: /theirs/key\r\nContent-Length: 0\r\n\r\n"},
+	{"E71", "a move to elsewhere", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Destination: /theirs/key\r\nContent-Length: 0\r\n\r\n", "400", ""},
+	{"E73", "Authorization nominated", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close, Authorization\r\n\r\n", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\n\r\n"},
+	{"E76", "no placeholder", "GET /v1/x HTTP/1.1\r\nHost: H\r\nAuthorization: Bearer mine\r\n\r\n", "401", ""},
+	{"E97", "a WebSocket", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n", "403", ""},
+	{"E99", "frames behind a WebSocket that is none", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n\x01\x02hi\x80\x00", "403", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
 }
 
 // What hostile boxes send inside of tunnels is refused, its harmless twin arrives, and
@@ -127,16 +132,16 @@ func TestHostileRequests(t *testing.T) {
 	for _, h := range hostiles {
 		before := len(b.arrived())
 		if got := ask(h.text); got != h.status && h.status != "" || h.status == "" && strings.HasPrefix(got, "2") {
-			t.Errorf("%d %s: %q, want %q", h.nr, h.name, got, h.status)
+			t.Errorf("%s %s: %q, want %q", h.label, h.name, got, h.status)
 		}
 		if n := len(b.arrived()) - before; n != 0 && h.status != "200" {
-			t.Errorf("%d %s: it arrived", h.nr, h.name)
+			t.Errorf("%s %s: it arrived", h.label, h.name)
 		}
 		if h.twin == "" {
 			continue
 		}
 		if got := ask(h.twin); got != "200" {
-			t.Errorf("%d %s, harmless: %q", h.nr, h.name, got)
+			t.Errorf("%s %s, harmless: %q", h.label, h.name, got)
 		}
 	}
 	if res, _ := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != http.StatusOK {
@@ -144,8 +149,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// 19, 20 and 23: a tunnel is for one name. Another in the TLS handshake is refused, none
-// is the tunnel's, and the certificate holds that one alone.
+// E19, E20 and E23: a tunnel is for one name. Another in the TLS handshake is refused, none
+// is the tunnel's, and the certificate holds that one alone. Nor does a request name another (E21).
 func TestNamesOfTunnels(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -163,9 +168,28 @@ func TestNamesOfTunnels(t *testing.T) {
 			t.Errorf("%q: %v", sni, leaf.DNSNames)
 		}
 	}
+	p := x.placeholder(t, "stripe:charges:read")
+	for name, want := range map[string]int{b.host: http.StatusOK, strings.Replace(b.host, "api.", "www.", 1): http.StatusMisdirectedRequest} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+"/v1/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = name // of HTTP/2, the :authority
+		r.Header.Set("Authorization", "Bearer "+p)
+		res, err := x.client(t, true).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = res.Body.Close(); res.ProtoMajor != 2 || res.StatusCode != want {
+			t.Errorf("%s in the tunnel to %s: %s %s", name, b.host, res.Proto, res.Status)
+		}
+	}
+	if n := len(b.arrived()); n != 1 {
+		t.Errorf("%d arrived", n)
+	}
 }
 
-// 45: each request of a connection is judged by itself.
+// E45: each request of a connection is judged by itself.
 func TestPipelined(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -183,8 +207,8 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
-// 121: the CA of a task certifies nothing after the task, in no second step, and with
-// names given nothing else.
+// E121: the CA of a task certifies nothing after the task, in no second step, and with
+// names given nothing else. No other task's certifies for it.
 func TestCA(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(time.Hour).Truncate(time.Second)
@@ -194,6 +218,23 @@ func TestCA(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.PEM())
+	block, rest := pem.Decode(ca.PEM())
+	if c, err := x509.ParseCertificate(block.Bytes); err != nil || len(rest) > 0 || c.MaxPathLen != 0 || !c.MaxPathLenZero || c.KeyUsage != x509.KeyUsageCertSign {
+		t.Errorf("a CA for %d steps, for %b, and %d bytes behind it: %v", c.MaxPathLen, c.KeyUsage, len(rest), err)
+	}
+	other, err := egress.NewCA("tsk_2", end, []string{"example.com"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := other.Leaf("api.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cert, err := x509.ParseCertificate(theirs.Certificate[0]); err != nil {
+		t.Error(err)
+	} else if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: "api.example.com"}); err == nil {
+		t.Error("the CA of another task certifies for this one")
+	}
 	for name, ok := range map[string]bool{"api.example.com": true, "api.example.org": false} {
 		leaf, err := ca.Leaf(name)
 		if err != nil {

@@ -25,7 +25,7 @@ func bomb(first ...[2]string) []byte {
 	return append(block.Bytes(), bytes.Repeat([]byte{newest}, 16<<10-block.Len())...)
 }
 
-// 52: headers that grow as they are read are read no further than headers may be long: the request
+// E52: headers that grow as they are read are read no further than headers may be long: the request
 // reaches nobody, and the box is told so, for as long as it likes.
 func TestHTTP2HeaderBombs(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func serveFrames(_ *http.Server, c *tls.Conn, _ http.Handler) {
 	}
 }
 
-// 52: nor does an upstream have ebb read, or keep, headers without end.
+// E52: nor does an upstream have ebb read, or keep, headers without end.
 func TestHTTP2HeaderBombsOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo, func(s *httptest.Server) {

@@ -80,7 +80,7 @@ var floods = map[string]func(f *http2.Framer, head []byte, n uint32) error{
 	"window": func(f *http2.Framer, _ []byte, _ uint32) error { return f.WriteWindowUpdate(0, 1<<31-1) },
 }
 
-// 52: a box that floods its connection of HTTP/2 costs nobody else anything, and what a server would
+// E52: a box that floods its connection of HTTP/2 costs nobody else anything, and what a server would
 // have to keep ends the connection.
 func TestHTTP2Floods(t *testing.T) {
 	t.Parallel()

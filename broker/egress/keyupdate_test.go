@@ -104,7 +104,7 @@ func (x *box) updates(t *testing.T) *ratchet {
 	return r
 }
 
-// 54: updates of keys without end, or many of them in one record, end a tunnel, and harm nobody else.
+// E54: updates of keys without end, or many of them in one record, end a tunnel, and harm nobody else.
 func TestKeyUpdatesOfABox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -136,7 +136,7 @@ func (l *keyLog) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// 54: an upstream that says nothing else is hung up on, too.
+// E54: an upstream that says nothing else is hung up on, too.
 func TestKeyUpdatesOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	var keys keyLog

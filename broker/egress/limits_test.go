@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -57,7 +58,7 @@ func (p *peak) most() int {
 	return p.top
 }
 
-// A box has so many connections at one time: the next one waits, and comes when one ends.
+// E110: a box has so many connections at one time: the next one waits, and comes when one ends.
 func TestConnectionsOfABox(t *testing.T) {
 	t.Parallel()
 	const most = 64
@@ -98,24 +99,39 @@ func TestConnectionsOfABox(t *testing.T) {
 	}
 }
 
-// Who opens a tunnel and says nothing in it does not keep it.
+// E50: who opens a tunnel and says nothing in it does not keep it, nor does who does not come to the
+// end of a request's headers.
 func TestSilentTunnel(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	x := b.box(t)
-	c, err := x.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", b.host, b.host)
-	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-	if _, err := io.Copy(io.Discard, c); err != nil {
-		t.Errorf("it stays open: %v", err)
+	connect := fmt.Sprintf("CONNECT %s HTTP/1.1\r\nHost: %s\r\n", b.host, b.host)
+	for name, say := range map[string]string{"half of CONNECT": connect, "a tunnel": connect + "\r\n", "half a request": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var c net.Conn
+			var err error
+			if say != "" {
+				c, err = x.dial()
+			} else if c, err = x.tunnelTo(t, b.host, "api.example.com"); err == nil {
+				say = "GET /v1/x HTTP/1.1\r\nHost: " + b.host + "\r\n"
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
+			if _, err := io.WriteString(c, say); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, c); err != nil {
+				t.Errorf("it stays open: %v", err)
+			}
+		})
 	}
 }
 
-// Streams of HTTP/2 multiply no requests: so many of a box are under way, and the next one
+// E110: streams of HTTP/2 multiply no requests: so many of a box are under way, and the next one
 // waits until one of them is done.
 func TestRequestsOfABox(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@ package egress
 
 import "testing"
 
-// TestNamesOfParameters: what servers take a credential from, in every spelling, and what they
+// TestNamesOfParameters: (E75) what servers take a credential from, in every spelling, and what they
 // do not.
 func TestNamesOfParameters(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,7 @@ func pass(t *testing.T, from, to *child) string {
 	return to.answer(t)
 }
 
-// 105: who connected counts, and not who speaks in a connection that was passed on. So nobody gets
+// E105: who connected counts, and not who speaks in a connection that was passed on. So nobody gets
 // into a box by a descriptor that another made, not even the box itself; what a box passes on is its
 // own still, as what it would carry for somebody is.
 func TestPassedConnections(t *testing.T) {

@@ -131,7 +131,7 @@ func (c *child) answer(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// 105 and 106: the kernel says who connects. Nobody is let in before it is known who
+// E105: the kernel says who connects. Nobody is let in before it is known who
 // belongs to the box, and then only who is in its network namespace: not the host, not
 // another box that got hold of the socket.
 func TestKernelIdentity(t *testing.T) {

@@ -21,7 +21,7 @@ func (unwritten) UseAllowed(context.Context, broker.Caller, broker.Usable, broke
 	return errors.New("the disk is full")
 }
 
-// What cannot be put on the record is not dialled, whatever else can be asked.
+// E111: what cannot be put on the record is not dialled, whatever else can be asked.
 func TestPipeIsFirstOnTheRecord(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)

@@ -169,7 +169,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// What is no SSH connection to a host of the caller's own certificate is not dialled; its twin,
+// E17, E18 and E77: what is no SSH connection to a host of the caller's own certificate is not dialled; its twin,
 // one change away, is.
 func TestPipeRefuses(t *testing.T) {
 	t.Parallel()
@@ -243,7 +243,7 @@ func TestPipeServers(t *testing.T) {
 	}
 }
 
-// The end of the lease, a pause, the end of the task and doubt cut connections that are under
+// E100: the end of the lease, a pause, the end of the task and doubt cut connections that are under
 // way, to the host, too; the record says that they were cut.
 func TestPipeIsCut(t *testing.T) {
 	t.Parallel()
@@ -377,7 +377,7 @@ func TestPipeIsCutByTime(t *testing.T) {
 	b.isCut(t, x)
 }
 
-// A connection sends no more than a request or a task may, and is told on the record with that;
+// E107: a connection sends no more than a request or a task may, and is told on the record with that;
 // of a task that has sent that much no other is dialled.
 func TestPipeBounds(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"ebb/broker/exact"
 )
 
-// FuzzPlaceholder: of what passes for a request with one placeholder nothing else of the
+// FuzzPlaceholder: (E75, E78) of what passes for a request with one placeholder nothing else of the
 // kind leaves, in whatever header or spelling, and no credential of the sandbox's own.
 func FuzzPlaceholder(f *testing.F) {
 	const id = "lse_01a2026dfee7777f927bf305be517957"

@@ -63,7 +63,7 @@ func whatItIs(t *testing.T, c net.Conn) (*http.Response, string) {
 	return res, string(body)
 }
 
-// 110: a task that takes every connection it can, by several boxes, is told so and leaves room for
+// E110: a task that takes every connection it can, by several boxes, is told so and leaves room for
 // others; what it gives back it can have again.
 func TestConnectionsOfATask(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestConnectionsOfATask(t *testing.T) {
 	})
 }
 
-// 110: connections to upstreams count with those of boxes. Where a task has its part, those go first
+// E110: connections to upstreams count with those of boxes. Where a task has its part, those go first
 // that no request uses; when there is none of them, nothing is dialled, and the box is told why.
 func TestConnectionsOfATaskToUpstreams(t *testing.T) {
 	t.Parallel()

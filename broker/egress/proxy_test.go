@@ -17,8 +17,9 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s %s", r.Method, r.RequestURI, body)
 }
 
-// What a box asks with a placeholder arrives with the secret, over HTTP/1.1 and HTTP/2,
-// and nothing that the box holds is one.
+// What a box asks with a placeholder arrives with the secret, over HTTP/1.1 and HTTP/2, also in
+// Basic (E79), with the query that was judged (E65), and nothing that the box holds is one or goes
+// along (E75, E91).
 func TestInjects(t *testing.T) {
 	t.Parallel()
 	for _, h2 := range []bool{false, true} {
@@ -48,7 +49,8 @@ func TestInjects(t *testing.T) {
 	}
 }
 
-// A request that no credential of the caller is for does not arrive.
+// A request that no credential of the caller is for does not arrive: E48, E56, E60, E65, E66, E75, E76,
+// E77, E78, E90 and E96. Whose a placeholder is that is not the box's is not to be seen.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -111,7 +113,7 @@ func raw(t *testing.T, x *box, text string) string {
 	return string(out)
 }
 
-// Cases 1 to 28 of what is asked of CONNECT: none of them opens a tunnel.
+// E1, E2, E3, E9, E11, E16, E17, E18, E24, E27, E43 and E44 at CONNECT: none of them opens a tunnel.
 func TestTunnelsThatAreNotOpened(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -146,7 +148,7 @@ func TestTunnelsThatAreNotOpened(t *testing.T) {
 }
 
 // A secret that the upstream echoes comes back as a mark: in headers, in bodies however
-// they are cut, in trailers, in interim answers; cookies and compressed answers do not.
+// they are cut, in trailers, in interim answers; cookies and compressed answers do not (E83, E84, E85, E86, E89).
 func TestEchoes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {

@@ -101,7 +101,7 @@ func TestUseIsOnTheRecord(t *testing.T) {
 	}
 }
 
-// 111: what cannot be put on the record does not leave, and the box is told why.
+// E111: what cannot be put on the record does not leave, and the box is told why.
 func TestNothingLeavesUnrecorded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -142,7 +142,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// 107: a body that is too large is refused before or cut while it is sent, whether it says
+// E107: a body that is too large is refused before or cut while it is sent, whether it says
 // so or not, and so is one more of a task that has sent enough.
 func TestBytes(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestUntrustedHostsTaint(t *testing.T) {
 	}
 }
 
-// 78: a placeholder in a body stays what it is: nothing is ever put in its place there.
+// E78: a placeholder in a body stays what it is: nothing is ever put in its place there.
 func TestPlaceholderInABody(t *testing.T) {
 	t.Parallel()
 	bodies := make(chan string, 1)

@@ -119,7 +119,7 @@ func TestS3Uploads(t *testing.T) {
 	}
 }
 
-// A URL that a client has presigned holds the placeholder where everybody reads it, and a payload
+// E71 and E95: a URL that a client has presigned holds the placeholder where everybody reads it, and a payload
 // whose chunks are signed is signed with no key of the session's: neither leaves.
 func TestS3Refuses(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestS3Refuses(t *testing.T) {
 	}
 }
 
-// What was added to a request of S3 is marked when it comes back, as it does in S3's own errors; and
+// E83: what was added to a request of S3 is marked when it comes back, as it does in S3's own errors; and
 // when the task is over, its session is refused by the gateway too.
 func TestS3Redacts(t *testing.T) {
 	t.Parallel()

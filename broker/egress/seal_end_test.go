@@ -82,7 +82,7 @@ func TestNothingIsHandedOnUnrecorded(t *testing.T) {
 	}
 }
 
-// TestSealingAgainstTheEnd: sixteen logins race the end of their task. Whatever got through before is
+// TestSealingAgainstTheEnd: (E101) sixteen logins race the end of their task. Whatever got through before is
 // over with it.
 func TestSealingAgainstTheEnd(t *testing.T) {
 	t.Parallel()

@@ -145,7 +145,7 @@ func (k *tokens) sealedLeases(t *testing.T, taskID string) (all []broker.Lease) 
 	return all
 }
 
-// TestSealedAnswer (case 89): the box gets a placeholder, works with it where the configuration says
+// TestSealedAnswer (E89): the box gets a placeholder, works with it where the configuration says
 // so, and nowhere does what the upstream has made show. It is a lease of the record.
 func TestSealedAnswer(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ func (d *dbBed) completed(t *testing.T, x *box) (said string) {
 // asks is the message of a simple query.
 func asks(text string) string { return "Q" + string(be32(uint32(5+len(text)))) + text + "\x00" }
 
-// A cut waits for nobody who does not read: neither for the box nor for the server.
+// E100: a cut waits for nobody who does not read: neither for the box nor for the server.
 func TestSessionThatIsNotReadIsCut(t *testing.T) {
 	t.Parallel()
 	for name, block := range map[string]func(t *testing.T, d *dbBed, c net.Conn){
@@ -101,7 +101,7 @@ func TestSessionThatIsNotReadIsCut(t *testing.T) {
 	}
 }
 
-// What is sent in sessions counts for what a task may send.
+// E107: what is sent in sessions counts for what a task may send.
 func TestSessionSendsTooMuch(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

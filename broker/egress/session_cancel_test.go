@@ -48,7 +48,7 @@ func (d *dbBed) sleeping(t *testing.T) (n int) {
 	return n
 }
 
-// A box cancels queries of its own sessions, and of no other's, whoever tells it the key, nor by
+// E122: a box cancels queries of its own sessions, and of no other's, whoever tells it the key, nor by
 // another name of the place where they are.
 func TestSessionCancel(t *testing.T) {
 	t.Parallel()
@@ -95,7 +95,7 @@ func (f fills) UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable,
 	return f.Record.UseAllowed(ctx, c, u, x)
 }
 
-// That a query is cancelled is on the record as a use of its lease. Neither that nor a session
+// E111: that a query is cancelled is on the record as a use of its lease. Neither that nor a session
 // connects to the database before it is there.
 func TestSessionCancelIsOnTheRecord(t *testing.T) {
 	t.Parallel()

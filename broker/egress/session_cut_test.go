@@ -12,7 +12,7 @@ import (
 	"ebb/broker/brokertest"
 )
 
-// What is revoked, paused, completed or out of time is cut, whatever it is doing, and the role
+// E100: what is revoked, paused, completed or out of time is cut, whatever it is doing, and the role
 // is gone with the lease.
 func TestSessionIsCut(t *testing.T) {
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestSessionIsCut(t *testing.T) {
 	cut("completed", over)
 }
 
-// Whoever opens sessions while their lease is revoked has none when the revocation has
+// E101: whoever opens sessions while their lease is revoked has none when the revocation has
 // returned.
 func TestSessionAgainstRevoke(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func (x *box) says(t *testing.T, host string, parts ...string) string {
 	return last
 }
 
-// 122: what begins a session so that two could read it differently, or asks for more than a
+// E122: what begins a session so that two could read it differently, or asks for more than a
 // session, opens none and reaches nobody; what is well beside it does.
 func TestHostileSessions(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestSilentSessions(t *testing.T) {
 	}
 }
 
-// A server that is not the one that is meant, or wants the password itself, gets nothing.
+// E122: a server that is not the one that is meant, or wants the password itself, gets nothing.
 func TestSessionsAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

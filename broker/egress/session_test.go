@@ -26,7 +26,7 @@ func stateOf(err error) string {
 }
 
 // TestSession: a client that knows nothing of ebb reads a database as the role of its lease. Its
-// password is a placeholder; the role's is in no box, log or record.
+// password is a placeholder; the role's is in no box, log or record. What the role may not the server refuses (E122).
 func TestSession(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

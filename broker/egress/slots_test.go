@@ -36,7 +36,7 @@ func (l *pipes) Close() error {
 
 func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipes"} }
 
-// A box all of whose places are taken by connections that say nothing ends with its task
+// E100: a box all of whose places are taken by connections that say nothing ends with its task
 // like any other: at once.
 func TestEndOfAFullBox(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,7 @@ func (x *box) said(t *testing.T, placeholder, text string) string {
 	return string(all)
 }
 
-// 31, 38 and 39: what HTTP/1.1 lets be read in two ways arrives in one: as many requests as
+// E31, E38 and E39: what HTTP/1.1 lets be read in two ways arrives in one: as many requests as
 // were judged, each framed anew, with the headers that were looked at.
 func TestOneReading(t *testing.T) {
 	t.Parallel()
@@ -34,11 +35,12 @@ func TestOneReading(t *testing.T) {
 		body       string // of the one that arrives
 		note       string // its X-Note
 	}{
-		{"31 a length beside chunks", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: H\r\n\r\n", "hi", ""},
-		{"31 chunks before a length", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\nContent-Length: 60\r\n\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: H\r\nX: 0123456789\r\n\r\n", "", ""},
-		{"38 bare line feeds", "GET /v1/x HTTP/1.1\nHost: H\nAuthorization: Bearer P\nX-Note: a\nX-Api-Key: mine\nConnection: close\n\n", "", "a"},
-		{"39 a folded header", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nX-Note: a\r\n  X-Api-Key: mine\r\n\r\n", "", "a X-Api-Key: mine"},
-		{"39 a folded placeholder", "GET /v1/x HTTP/1.1\r\nHost: H\r\nConnection: close\r\nAuthorization: Bearer\r\n P\r\n\r\n", "", ""},
+		{"E31 a length beside chunks", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: H\r\n\r\n", "hi", ""},
+		{"E31 chunks before a length", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\nContent-Length: 60\r\n\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: H\r\nX: 0123456789\r\n\r\n", "", ""},
+		{"E38 bare line feeds", "GET /v1/x HTTP/1.1\nHost: H\nAuthorization: Bearer P\nX-Note: a\nX-Api-Key: mine\nConnection: close\n\n", "", "a"},
+		{"E39 a folded header", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nX-Note: a\r\n  X-Api-Key: mine\r\n\r\n", "", "a X-Api-Key: mine"},
+		{"E39 a folded placeholder", "GET /v1/x HTTP/1.1\r\nHost: H\r\nConnection: close\r\nAuthorization: Bearer\r\n P\r\n\r\n", "", ""},
+		{"E47 a body that is wanted", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi", "hi", ""},
 		{"their twin", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nX-Note: a\r\nContent-Length: 2\r\n\r\nhi", "hi", "a"},
 	} {
 		before := len(b.arrived())
@@ -59,7 +61,46 @@ func TestOneReading(t *testing.T) {
 	}
 }
 
-// 54: what is older than TLS 1.2 opens no tunnel.
+// E36: what stands beside the length of a chunk is passed on to nobody: the body is framed anew.
+func TestChunksAreFramedAnew(t *testing.T) {
+	t.Parallel()
+	framed := make(chan string, 1)
+	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, rw, err := http.NewResponseController(w).Hijack() // nobody has read the body
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }()
+		var body strings.Builder
+		for line := "-"; err == nil && line != "\r\n"; {
+			line, err = rw.ReadString('\n')
+			body.WriteString(line)
+		}
+		framed <- body.String()
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:write")
+	const head = "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for name, body := range map[string]string{
+		"none": "2\r\nhi\r\n0\r\n\r\n", "one": "2;a=b\r\nhi\r\n0\r\n\r\n", "a quoted one": "2;a=\"b\"\r\nhi\r\n0;c\r\n\r\n", "a long one": "2;" + strings.Repeat("a", 1000) + "\r\nhi\r\n0\r\n\r\n",
+	} {
+		if out := x.said(t, p, head+body); !strings.HasPrefix(out, "HTTP/1.1 200") {
+			t.Errorf("%s: %q", name, out)
+		}
+		got := ""
+		select {
+		case got = <-framed:
+		default: // it was answered after that, or never arrived
+		}
+		if got != "2\r\nhi\r\n0\r\n\r\n" {
+			t.Errorf("%s: arrived as %q", name, got)
+		}
+	}
+}
+
+// E54: what is older than TLS 1.2 opens no tunnel.
 func TestOldTLS(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -78,7 +119,7 @@ func TestOldTLS(t *testing.T) {
 	}
 }
 
-// 110: who takes every connection of its own box takes nobody else's.
+// E110: who takes every connection of its own box takes nobody else's.
 func TestConnectionsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

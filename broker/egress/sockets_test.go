@@ -31,7 +31,7 @@ func dirs(t *testing.T) string {
 	return dir
 }
 
-// A directory that others can enter or change, somebody else's, and a link are no place
+// E115: a directory that others can enter or change, somebody else's, and a link are no place
 // for sockets of boxes.
 func TestPlaceOfBoxes(t *testing.T) {
 	t.Parallel()
@@ -95,7 +95,7 @@ func TestPlaceOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// What is removed at the start are sockets in directories as ebb makes them, and nothing
+// E102 and E115: what is removed at the start are sockets in directories as ebb makes them, and nothing
 // else that is called or looks like one.
 func TestLeftSockets(t *testing.T) {
 	t.Parallel()

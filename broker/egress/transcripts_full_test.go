@@ -16,7 +16,7 @@ import (
 	"ebb/broker/provider/static"
 )
 
-// A request that a rule wants written down stays when there is no room, or goes without, as the
+// E111: a request that a rule wants written down stays when there is no room, or goes without, as the
 // rule says; the record says which, and nothing of a refused one is kept.
 func TestTranscriptsAreFull(t *testing.T) {
 	t.Parallel()

@@ -119,7 +119,7 @@ func forms(secret string) map[string]string {
 	}
 }
 
-// The credential is in no transcript, in no form of it, wherever it comes from and wherever what is
+// E92: the credential is in no transcript, in no form of it, wherever it comes from and wherever what is
 // written ends: neither from the upstream, nor from a box that has come to know it.
 func TestTranscriptHoldsNoCredential(t *testing.T) {
 	t.Parallel()
@@ -204,7 +204,7 @@ func TestTranscriptOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// 112: nothing that a box or an upstream says makes a line of its own, or obeys a terminal.
+// E112: nothing that a box or an upstream says makes a line of its own, or obeys a terminal.
 func TestTranscriptInjection(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ import (
 	"ebb/broker/exact"
 )
 
-// TestWebSocketsAreCut: by a pause, by an end, when nobody says anything, when the box has said
+// TestWebSocketsAreCut: (E97, E100, E107) by a pause, by an end, when nobody says anything, when the box has said
 // too much, and when what comes back is no frame; both of its ends see it, and the record says why.
 func TestWebSocketsAreCut(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func ended(t *testing.T, gone <-chan error) {
 	}
 }
 
-// 100: a WebSocket ends with its lease, and a lease that has its whole time ends it, too.
+// E100: a WebSocket ends with its lease, and a lease that has its whole time ends it, too.
 func TestWebSocketsEndWithTheirLease(t *testing.T) {
 	t.Parallel()
 	gone := make(chan error, 16) // and those that were too short to be opened
@@ -135,7 +135,7 @@ func TestWebSocketsEndWithTheirLease(t *testing.T) {
 	ended(t, gone)
 }
 
-// 98: behind a handshake that the upstream does not take comes a request, which is one like all
+// E98: behind a handshake that the upstream does not take comes a request, which is one like all
 // others, and no frame.
 func TestWebSocketThatIsNone(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ type closing struct{ bytes.Buffer }
 
 func (*closing) Close() error { return nil }
 
-// 100: what was on its way when a WebSocket was cut goes no further, in either direction.
+// E100: what was on its way when a WebSocket was cut goes no further, in either direction.
 func TestNothingOfACutWebSocket(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

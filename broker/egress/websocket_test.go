@@ -53,6 +53,7 @@ func (x *box) socketTo(t *testing.T, path, auth string) (*websocket.Conn, error)
 	return websocket.NewClient(cfg, c)
 }
 
+// E83 and E99: what is added to its handshake comes back as asterisks, however long a message is.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)
@@ -94,7 +95,7 @@ func TestWebSocket(t *testing.T) {
 }
 
 // TestWebSocketsThatAreRefused: a handshake is a request, and one more has to agree: the rule
-// by saying so, the upstream by proving that it has understood (cases 97 to 99).
+// by saying so, the upstream by proving that it has understood (E53, E73, E97, E98, E99).
 func TestWebSocketsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)

@@ -16,6 +16,7 @@ func reason(err error) exact.Reason {
 	return ""
 }
 
+// E12, and what is well beside the hosts that are refused.
 func TestHostsThatAreRead(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -36,6 +37,7 @@ func TestHostsThatAreRead(t *testing.T) {
 	}
 }
 
+// E1, E2, E3, E5, E9, E11, E14, E15, E16 and E17: what two could read in two ways is no host.
 func TestHostsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]exact.Reason{

@@ -11,6 +11,7 @@ import (
 	"ebb/broker/exact"
 )
 
+// E41, E55, E56, E57, E58, E60, E61 and E63: what two servers could read in two ways is no path.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	both := exact.PathForm{Slash: true, Text: true}
@@ -51,6 +52,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// E65 and E66: nor is it a query.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	for _, ok := range []string{"", "a=1&b=2", "a=1&a=2", "a", "q=x%20y+z", "a=%2e%2e", strings.Repeat("a&", 255)} {
@@ -68,6 +70,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
+// E48: methods are of a few letters, and none of them shows a request to who sent it.
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	for _, m := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "LIST"} {
@@ -82,6 +85,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+// E66 and E67: a header that makes a request another one keeps it here.
 func TestHeadersThatMakeAnotherRequest(t *testing.T) {
 	t.Parallel()
 	for _, k := range []string{"X-HTTP-Method-Override", "x_http_method", "X-Method-Override", "X-Original-URL", "X-Rewrite-Url", "X_Original_Url", "X-Envoy-Original-Path", "X-Forwarded-Prefix", "X-Accel-Redirect"} {

@@ -7,7 +7,7 @@ import (
 	"ebb/broker/exact"
 )
 
-// TestEncodedSlash: a segment that one server takes for several is nobody's whose rule does not
+// TestEncodedSlash: (E58) a segment that one server takes for several is nobody's whose rule does not
 // say so, and of those that do it is one.
 func TestEncodedSlash(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"ebb/broker/provider"
 )
 
-// Every way to print a value that Go has must miss the secret (I8).
+// E92: every way to print a value that Go has must miss the secret (I8).
 func TestSecretNeverPrints(t *testing.T) {
 	const canary = "canary-0xC0FFEE"
 	s := provider.NewSecret(canary)

@@ -225,7 +225,7 @@ func (s *shore) files() []byte {
 	return out
 }
 
-// I8: the secret of a provider's configuration, an upstream's refresh tokens and
+// I8, E92: the secret of a provider's configuration, an upstream's refresh tokens and
 // access tokens, which are revocation handles too, and ebb's own tokens and tickets
 // are nowhere but in the answers that they are: not in the log at its most
 // talkative, the record, the metrics, an error, the database, Redis, or whatever the

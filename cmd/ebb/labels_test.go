@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	label    = regexp.MustCompile(`[AH][0-9]{1,3}`)
-	labelRow = regexp.MustCompile(`(?m)^\| ([AH][0-9]{1,3}) \|.*\| ([^|]*) \|$`)
+	label    = regexp.MustCompile(`[AEH][0-9]{1,3}`)
+	labelRow = regexp.MustCompile(`(?m)^\| ([AEH][0-9]{1,3}) \|.*\| ([^|]*) \|$`)
 )
 
 // labelsOf finds labels in a text: not what is a part of a word, of a number or of an escape.

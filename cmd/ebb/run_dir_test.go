@@ -51,7 +51,7 @@ func TestRunDirsArePrivate(t *testing.T) {
 	}
 }
 
-// TestRunDir: a run's directory is where nobody else has a hand in it, or there is no run.
+// TestRunDir: (E115) a run's directory is where nobody else has a hand in it, or there is no run.
 func TestRunDir(t *testing.T) {
 	t.Parallel()
 	dir := func(mode os.FileMode, below ...string) string {

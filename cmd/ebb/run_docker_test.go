@@ -91,7 +91,7 @@ func (b *dockerBed) inWork(name string) {
 	}
 }
 
-// TestRunDocker: a box of Docker's holds a placeholder, asks, and finds hosts by their names; its exit
+// TestRunDocker: (E119) a box of Docker's holds a placeholder, asks, and finds hosts by their names; its exit
 // code and its streams are those of any box. What makes no box is refused.
 func TestRunDocker(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestRunDocker(t *testing.T) {
 	}
 }
 
-// TestRunDockerIdentity: the socket of a box answers the box and no other container that has it
+// TestRunDockerIdentity: (E102, E105) the socket of a box answers the box and no other container that has it
 // (wrong_box), and the record says that a stranger came. Nothing outlives an ebb run that was killed.
 func TestRunDockerIdentity(t *testing.T) {
 	t.Parallel()

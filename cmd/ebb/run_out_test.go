@@ -32,7 +32,8 @@ type outBed struct {
 	bin    string
 	home   string
 	work   string
-	host   string // name and port of the upstream
+	host   string   // name and port of the upstream
+	env    []string // of ebb, beside what each has
 	stderr bytes.Buffer
 	also   http.HandlerFunc // answers what nobody else does; nil = an echo
 
@@ -167,11 +168,13 @@ func (b *outBed) must(cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// ebb is a command line of ebb where the upstream's name is known.
+// ebb is a command line of ebb where the upstream's name is known. What it finds in its environment is
+// for no box (E114).
 func (b *outBed) ebb(args ...string) *exec.Cmd {
 	all := append([]string{"--mount", "--propagation", "slave", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, filepath.Join(b.home, "hosts"), b.bin, "--config", filepath.Join(b.home, "ebb.yaml")}, args...)
 	cmd := exec.Command("unshare", all...)
 	cmd.Dir, cmd.Env = b.work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home, "SECRET_OF_THE_RUNNER=canary"}
+	cmd.Env = append(cmd.Env, b.env...)
 	return cmd
 }
 
@@ -304,11 +307,12 @@ func TestRunHelpers(t *testing.T) {
 	}
 }
 
-// TestRunOutIsTheBoxs: a placeholder is worth something in its own box while that lives, for
+// TestRunOutIsTheBoxs: (E76, E77) a placeholder is worth something in its own box while that lives, for
 // what it was given for, and nowhere else.
 func TestRunOutIsTheBoxs(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
+	b.env = []string{"HTTPS_PROXY=http://127.0.0.1:1"} // which is on the way of no box (E30)
 	b.serve()
 	b.put()
 	const get = `code() { curl -sS -o body -w '%{http_code}\n' -H "Authorization: Bearer $1" "$2"; cat body >>bodies; }; `

@@ -30,7 +30,7 @@ func socketIn(t *testing.T, mode os.FileMode, names ...string) string {
 	return dir
 }
 
-// TestOpenOut: whatever an ebb names as the way out, a box is given a directory with a socket
+// TestOpenOut: (E115) whatever an ebb names as the way out, a box is given a directory with a socket
 // in it and nothing else, which somebody made who could as well be ebb.
 func TestOpenOut(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func person(t *testing.T) (*os.File, chan string) {
 	return f, text
 }
 
-// TestRunStreams: a command has streams of its own, so that it can open none of the person's
+// TestRunStreams: (E118) a command has streams of its own, so that it can open none of the person's
 // again: no terminal, whichever of the three it was, and no file. Nor is the terminal the
 // console of the box.
 func TestRunStreams(t *testing.T) {

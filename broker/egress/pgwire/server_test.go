@@ -50,7 +50,7 @@ const v3, ssl, gss, cancel = 3 << 16, 80877103, 80877104, 80877102
 
 var alice = start(v3, "user", "alice", "database", "orders")
 
-// TestHello: what drivers send is read, and what row 122 of hostile things has is refused with
+// TestHello: what drivers send is read, and what is hostile of it (E122) is refused with
 // a word why; each beside the one that is well.
 func TestHello(t *testing.T) {
 	for name, tt := range map[string]struct {

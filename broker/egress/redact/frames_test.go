@@ -29,6 +29,7 @@ func frame(opcode byte, final bool, payload string) string {
 	return string(b) + payload
 }
 
+// E84 and E99: a secret is overwritten in however many frames it comes, and what is no frame ends it.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	const s = "0123456789"

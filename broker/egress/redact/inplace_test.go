@@ -68,7 +68,7 @@ func TestReadInPlace(t *testing.T) {
 	}
 }
 
-// Of a secret that an error cuts off nothing is given on from where it was read into.
+// E87: of a secret that an error cuts off nothing is given on from where it was read into.
 func TestErrorsInPlaceHideNothing(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")

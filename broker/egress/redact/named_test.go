@@ -25,6 +25,7 @@ func named(t testing.TB) *redact.Named {
 	return n
 }
 
+// E89: what is a credential by its name is marked, in each form of an answer, and what only looks like it is not.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	n := named(t)

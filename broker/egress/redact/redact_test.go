@@ -57,6 +57,7 @@ func echoes(s string) map[string]string {
 	return out
 }
 
+// E83 and E85: a secret is found in whatever form servers give it back, and nothing beside it goes.
 func TestFormsOfASecret(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{secret, "ghp_0123456789abcdefghijABCDEFGHIJ123456", "AKIA/secret+key=="} {
@@ -138,7 +139,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A secret that comes beside an error is looked at before the error is; and of one that
+// E87: a secret that comes beside an error is looked at before the error is; and of one that
 // the error cut off nothing is given on.
 func TestErrorsHideNothing(t *testing.T) {
 	t.Parallel()
@@ -164,7 +165,7 @@ type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
 
-// An event is given on when it is there, not when the next one comes.
+// E84: an event is given on when it is there, not when the next one comes.
 func TestEventsAreNotDelayed(t *testing.T) {
 	t.Parallel()
 	pr, pw := io.Pipe()
@@ -213,7 +214,7 @@ func naive(text string, patterns ...string) string {
 	return b.String() + text[at:]
 }
 
-// However a stream is cut, it is marked as the whole text is, and that as a search for
+// E84: however a stream is cut, it is marked as the whole text is, and that as a search for
 // every secret at every place says.
 func FuzzReader(f *testing.F) {
 	f.Add("abcdefghabcdefgabcdefgh", "abcdefgh", "fghabcde", uint64(1))

@@ -107,7 +107,7 @@ func verify(r *http.Request, region string) string {
 	return ""
 }
 
-// TestInject: a request of S3 is signed from scratch with the lease's session, when the
+// TestInject: (E13, E55, E56, E57, E58, E60, E61, E71, E82, E95) a request of S3 is signed from scratch with the lease's session, when the
 // lease's scopes are for its bucket, key and operation.
 func TestInject(t *testing.T) {
 	t.Parallel()
@@ -190,7 +190,7 @@ func TestInject(t *testing.T) {
 	}
 }
 
-// TestInjectHeaders: what the client says it has signed is for this place; what it says of its
+// TestInjectHeaders: (E66, E71, E95) what the client says it has signed is for this place; what it says of its
 // payload can be passed on; and no header makes its operation another one.
 func TestInjectHeaders(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func inject(t testing.TB, d *github.Driver, scope, method, url, host string) str
 	return ""
 }
 
-// TestInject: the token goes to the API and to git of this GitHub, to the repositories of
+// TestInject: (E62, E69, E70, E108) the token goes to the API and to git of this GitHub, to the repositories of
 // the scopes, for what their permissions are for.
 func TestInject(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestInject(t *testing.T) {
 	}
 }
 
-// TestInjectNowhereElse: no other host, and no path that two servers could read in two ways.
+// TestInjectNowhereElse: (E13, E21, E55, E56, E57, E58, E60, E61, E63, E65, E66, E67, E82) no other host, and no path that two servers could read in two ways.
 func TestInjectNowhereElse(t *testing.T) {
 	t.Parallel()
 	ds := hubs(t)
@@ -324,7 +324,7 @@ func FuzzInject(f *testing.F) {
 	})
 }
 
-// TestDiscloses: answers of the API may hold credentials, and what git fetches is left as it
+// TestDiscloses: (E89) answers of the API may hold credentials, and what git fetches is left as it
 // was pushed.
 func TestDiscloses(t *testing.T) {
 	t.Parallel()

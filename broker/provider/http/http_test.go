@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestInject: nothing is added; what is not of the scopes, or reads in two ways, is not let
+// TestInject: (E13, E55, E56, E57, E58, E60, E62, E66, E82) nothing is added; what is not of the scopes, or reads in two ways, is not let
 // through.
 func TestInject(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func FuzzInject(f *testing.F) {
 	})
 }
 
-// TestReadingSendsNothing: a body that goes out with a GET carries out what the box knows.
+// TestReadingSendsNothing: (E46) a body that goes out with a GET carries out what the box knows.
 func TestReadingSendsNothing(t *testing.T) {
 	t.Parallel()
 	d := driver(t)

@@ -78,7 +78,7 @@ func TestSealRulesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSeals: of a route exactly, within what the lease is for, and never of a request that such a
+// TestSeals: (E89) of a route exactly, within what the lease is for, and never of a request that such a
 // credential was added to. All else that is called so is marked.
 func TestSeals(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ func held(scope string) provider.Target {
 	return provider.Target{LeaseID: "lse_1", Scopes: scopes.MustParseSet(scope), Handle: provider.NewSecret("at-canary"), IssuedAt: now, ExpiresAt: now.Add(time.Minute), Now: now}
 }
 
-// TestInject: Bearer at the hosts of the configuration, for the requests of the scopes, in
+// TestInject: (E13, E55, E56, E57, E58, E60, E66, E82) Bearer at the hosts of the configuration, for the requests of the scopes, in
 // place of whatever the sandbox has put there.
 func TestInject(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestInjects(t *testing.T) {
 	}
 }
 
-// TestUpgrades: a WebSocket is opened only by a rule that says so, for its own requests.
+// TestUpgrades: (E97) a WebSocket is opened only by a rule that says so, for its own requests.
 func TestUpgrades(t *testing.T) {
 	t.Parallel()
 	c := injectConfig()
@@ -137,7 +137,7 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// An answer that holds a new credential would be the sandbox's: no rule may reach where
+// E89: an answer that holds a new credential would be the sandbox's: no rule may reach where
 // the server gives them out.
 func TestRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func TestScopesAreExact(t *testing.T) {
 	}
 }
 
-// A secret that is not there, or cannot go where it has to, is said when something
+// E93: a secret that is not there, or cannot go where it has to, is said when something
 // is minted, and to the operator, without a word of it.
 func TestMissingOrUnusableSecrets(t *testing.T) {
 	t.Parallel()

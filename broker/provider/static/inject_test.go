@@ -17,6 +17,7 @@ import (
 	"ebb/broker/vaultapi/vaulttest"
 )
 
+// E75: the secret goes to its place, and is the only one that is there.
 func TestWhereTheSecretGoes(t *testing.T) {
 	t.Parallel()
 	s := vaultOf(t, "stripe", "sk&canary")
@@ -53,7 +54,8 @@ func TestWhereTheSecretGoes(t *testing.T) {
 	}
 }
 
-// Hosts, schemes, methods, paths: only exactly what was configured.
+// Hosts, schemes, methods, paths: only exactly what was configured (E12, E13, E14, E17, E41, E48, E55, E56,
+// E57, E58, E60, E61, E62, E65, E66, E82).
 func TestOnlyItsOwnRequests(t *testing.T) {
 	t.Parallel()
 	d := driver(t, config(), vaultOf(t, "stripe", canary))
@@ -160,7 +162,7 @@ func TestFoldingHosts(t *testing.T) {
 	}
 }
 
-// Requests whose parts contradict each other, or ask servers to take them for others.
+// E21, E66 and E67: requests whose parts contradict each other, or ask servers to take them for others.
 func TestRequestsWithTwoFaces(t *testing.T) {
 	t.Parallel()
 	d := driver(t, config(), vaultOf(t, "stripe", canary))
@@ -201,7 +203,7 @@ func TestRequestsWithTwoFaces(t *testing.T) {
 	}
 }
 
-// A new secret holds for the next request, a removed one for none: also for leases
+// E93, too: a new secret holds for the next request, a removed one for none: also for leases
 // that were there before.
 func TestSecretChangesUnderUs(t *testing.T) {
 	t.Parallel()

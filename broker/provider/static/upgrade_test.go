@@ -7,7 +7,7 @@ import (
 	"ebb/broker/exact"
 )
 
-// TestUpgrades: a WebSocket is opened only by a rule that says so, at a host of the provider's,
+// TestUpgrades: (E97) a WebSocket is opened only by a rule that says so, at a host of the provider's,
 // for its own requests.
 func TestUpgrades(t *testing.T) {
 	t.Parallel()

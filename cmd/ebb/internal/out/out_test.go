@@ -34,7 +34,7 @@ var hostile = []thing{
 	{Name: "c1 \u009b31m, del \x7f, zwsp \u200b, tag \U000E0041", N: 5, At: time.Date(2026, 11, 2, 3, 4, 5, 0, time.FixedZone("x", 3600))},
 }
 
-// TestHostile prints the texts that every output is tried with, as a table, CSV and JSON.
+// TestHostile (E112) prints the texts that every output is tried with, as a table, CSV and JSON.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	for name, text := range agenttexttest.Hostile(t) {

@@ -91,7 +91,7 @@ func identity(t *testing.T, f *os.File) string {
 	return fmt.Sprintf("%d %d\n", st.Dev, st.Ino)
 }
 
-// TestNeverThePersons: whichever of the three is a terminal, the command has another.
+// TestNeverThePersons: (E118) whichever of the three is a terminal, the command has another.
 func TestNeverThePersons(t *testing.T) {
 	t.Parallel()
 	for which := range 8 {

@@ -59,7 +59,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestOrphans: what loses its parent is buried, and what is left when the command ends dies.
+// TestOrphans: (E103) what loses its parent is buried, and what is left when the command ends dies.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -74,7 +74,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestKilledRunner: nothing of a box outlives its runner, whatever it has done to hide.
+// TestKilledRunner: (E102, E103) nothing of a box outlives its runner, whatever it has done to hide.
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

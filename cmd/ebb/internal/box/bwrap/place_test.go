@@ -27,7 +27,7 @@ func homeOf(t *testing.T) string {
 	return ""
 }
 
-// TestWork: a directory that holds more than work is given to no box, by whatever name.
+// TestWork: (E115) a directory that holds more than work is given to no box, by whatever name.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -65,7 +65,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestRead: what holds secrets of the machine or of ebb is not read either. What does not is.
+// TestRead: (E114) what holds secrets of the machine or of ebb is not read either. What does not is.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -108,7 +108,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestKeysOfPeople: where programs keep keys below a home is as private as the home.
+// TestKeysOfPeople: (E114) where programs keep keys below a home is as private as the home.
 func TestKeysOfPeople(t *testing.T) {
 	b := newBed(t)
 	home := t.TempDir()

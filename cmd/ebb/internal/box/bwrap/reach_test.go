@@ -18,7 +18,7 @@ import (
 	"ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// TestNoWayOut: what listens on the machine answers the machine and not the box; what the
+// TestNoWayOut: (E26, E107, E113) what listens on the machine answers the machine and not the box; what the
 // runner puts into the box answers the box.
 func TestNoWayOut(t *testing.T) {
 	t.Parallel()
@@ -93,7 +93,7 @@ func TestNoWayOut(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheMachine looks for files, processes, descriptors and variables that are
+// TestNothingOfTheMachine (E114) looks for files, processes, descriptors and variables that are
 // none of the box's.
 func TestNothingOfTheMachine(t *testing.T) {
 	b := newBed(t)
@@ -133,7 +133,7 @@ func TestNothingOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestFilter: each refused call beside one of its kind that is let through.
+// TestFilter: (E114, E118) each refused call beside one of its kind that is let through.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

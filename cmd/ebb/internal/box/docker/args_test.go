@@ -11,7 +11,7 @@ import (
 	"ebb/cmd/ebb/internal/box"
 )
 
-// TestCheckImage: what is no name of an image is refused before docker hears of it.
+// TestCheckImage: (E72, E119) what is no name of an image is refused before docker hears of it.
 func TestCheckImage(t *testing.T) {
 	t.Parallel()
 	digest := "@sha256:" + strings.Repeat("0a", 32)
@@ -37,7 +37,7 @@ func somePlan() *plan {
 	}
 }
 
-// TestArgs: what keeps a box apart is there, and nothing that takes it away.
+// TestArgs: (E119) what keeps a box apart is there, and nothing that takes it away.
 func TestArgs(t *testing.T) {
 	t.Parallel()
 	p := somePlan()
@@ -65,7 +65,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// FuzzMount: whatever a path is, docker reads the record as it was meant.
+// FuzzMount: (E72) whatever a path is, docker reads the record as it was meant.
 func FuzzMount(f *testing.F) {
 	for _, path := range []string{"/a", "/a,readonly=false", `/a"b`, "/a,dst=/etc", "/a\n,b", "/a\r\nb", " /a", `/a\`, "/a=b"} {
 		f.Add(path)

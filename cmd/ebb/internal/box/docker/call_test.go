@@ -15,7 +15,7 @@ import (
 	"ebb/cmd/ebb/internal/box"
 )
 
-// TestCaller: who called is held while it is there. The number of one that is gone is nobody's, or
+// TestCaller: (E106) who called is held while it is there. The number of one that is gone is nobody's, or
 // already somebody else's.
 func TestCaller(t *testing.T) {
 	t.Parallel()

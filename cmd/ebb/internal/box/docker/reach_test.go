@@ -57,7 +57,7 @@ func given(t *testing.T) *os.File {
 	return dir
 }
 
-// TestNoWayOut: what listens on the machine answers the machine and not the box, the daemon's own
+// TestNoWayOut: (E26, E107, E113, E119) what listens on the machine answers the machine and not the box, the daemon's own
 // socket included; what the runner puts into the box answers the box.
 func TestNoWayOut(t *testing.T) {
 	t.Parallel()
@@ -93,7 +93,7 @@ func TestNoWayOut(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheMachine looks for files, descriptors and variables that are none of the box's, and
+// TestNothingOfTheMachine (E114) looks for files, descriptors and variables that are none of the box's, and
 // for what a daemon would show others of it.
 func TestNothingOfTheMachine(t *testing.T) {
 	b := newBed(t)
@@ -138,7 +138,7 @@ func TestNothingOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestFilter: each refused call beside one of its kind that is let through, as in a box of bubblewrap.
+// TestFilter: (E114, E118) each refused call beside one of its kind that is let through, as in a box of bubblewrap.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

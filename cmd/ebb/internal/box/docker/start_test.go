@@ -84,7 +84,7 @@ func dynamic(t *testing.T) string {
 	return path
 }
 
-// TestSwappedPlace: what is mounted is what was checked, or nothing runs.
+// TestSwappedPlace: (E115) what is mounted is what was checked, or nothing runs.
 func TestSwappedPlace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

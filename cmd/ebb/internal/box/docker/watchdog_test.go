@@ -23,7 +23,7 @@ func (b *bed) boxesOf(keep string) string {
 	return b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep="+keep)
 }
 
-// TestKilledRunner: nothing of a box outlives its runner. Where that is not root a command can stop
+// TestKilledRunner: (E102, E103) nothing of a box outlives its runner. Where that is not root a command can stop
 // the shim; it does not help it.
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()

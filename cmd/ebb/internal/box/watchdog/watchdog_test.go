@@ -81,7 +81,7 @@ func target(t *testing.T) (pid int, ended chan error) {
 	return cmd.Process.Pid, ended
 }
 
-// TestKilledRunner: whatever is sent to the runner's group or to the watchdog in good order, the end
+// TestKilledRunner: (E102) whatever is sent to the runner's group or to the watchdog in good order, the end
 // of the runner is that of the process, also where what it has started goes on.
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()

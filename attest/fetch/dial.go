@@ -46,7 +46,14 @@ func Public(a netip.Addr) bool {
 			return false
 		}
 	}
-	return true
+	return !isatap(a)
+}
+
+// isatap reports an address that ends with an IPv4 address in disguise, below any prefix
+// (RFC 5214 section 6.1).
+func isatap(a netip.Addr) bool {
+	b := a.As16()
+	return a.Is6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
 // onlyPublic looks at the address that is really dialled, after DNS, so that no

@@ -29,7 +29,7 @@ func TestPublic(t *testing.T) {
 		"8.8.8.8": true, "2606:4700::1111": true, "127.0.0.1": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.1.1": false,
 		"169.254.169.254": false, "100.64.0.1": false, "100.100.100.200": false, "0.0.0.0": false, "255.255.255.255": false,
 		"224.0.0.1": false, "::1": false, "::": false, "fe80::1": false, "fd00:ec2::254": false, "::ffff:169.254.169.254": false,
-		"64:ff9b::a9fe:a9fe": false, "2002:a9fe:a9fe::": false, "fec0::1": false, "ff02::1": false, "198.18.0.1": false,
+		"64:ff9b::a9fe:a9fe": false, "2002:a9fe:a9fe::": false, "2606:4700::5efe:a9fe:a9fe": false, "2606:4700::200:5efe:10.0.0.1": false, "2606:4700::5efe": true, "2606:4700::100:5efe:a9fe:a9fe": true, "fec0::1": false, "ff02::1": false, "198.18.0.1": false,
 		"::127.0.0.1": false, "::ffff:0:127.0.0.1": false, "::a9fe:a9fe": false, "5f00::1": false, "3fff::1": false, "4000::1": false,
 		"168.63.129.16": false, "192.88.99.1": false, "::ffff:8.8.8.8": true, "fe80::1%eth0": false,
 	} {

@@ -54,7 +54,7 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 		"127.0.0.1": egress.Self, "127.8.8.8": egress.Self, "::1": egress.Self, "::ffff:127.0.0.1": egress.Self,
 		"10.0.0.1": egress.Private, "172.16.0.1": egress.Private, "192.168.1.1": egress.Private, "100.64.0.1": egress.Private, "fc00::1": egress.Private, "fd12::1": egress.Private,
 		"0.0.0.0": egress.Private, "::": egress.Private, "198.18.0.1": egress.Private, "240.0.0.1": egress.Private, "255.255.255.255": egress.Private, "224.0.0.1": egress.Private, "ff02::1": egress.Private, "192.0.2.1": egress.Private,
-		"64:ff9b::a9fe:a9fe": egress.Private, "64:ff9b:1::7f00:1": egress.Private, "2002:7f00:1::": egress.Private, "2002:a9fe:a9fe::": egress.Private, "2001::1": egress.Private, "::a9fe:a9fe": egress.Private, "::7f00:1": egress.Private,
+		"64:ff9b::a9fe:a9fe": egress.Private, "64:ff9b:1::7f00:1": egress.Private, "2002:7f00:1::": egress.Private, "2002:a9fe:a9fe::": egress.Private, "2606:4700::5efe:a9fe:a9fe": egress.Private, "2606:4700::200:5efe:7f00:1": egress.Private, "2001::1": egress.Private, "::a9fe:a9fe": egress.Private, "::7f00:1": egress.Private,
 		"fe80::5efe:7f00:1": egress.Metadata,
 	} {
 		for _, answer := range [][]string{{address}, {"8.8.8.8", address}, {address, "2606:4700::1"}} {

@@ -26,7 +26,16 @@ type BoxIdentity string
 const (
 	BoxByKernel BoxIdentity = "kernel" // the process that connects is in the box's network namespace
 	BoxBySocket BoxIdentity = "socket" // it has reached the box's socket
+	BoxByRunner BoxIdentity = "runner" // its runner, on another machine, has handed it on with its own key
 )
+
+// BoxSpec is what a runner asks for.
+type BoxSpec struct {
+	Tool string `json:"tool,omitempty"` // "" = any of the task's
+	// Identity is BoxByRunner for a box that is not on ebb's machine; "" = it is, and is known as ebb
+	// knows its boxes.
+	Identity BoxIdentity `json:"identity,omitempty"`
+}
 
 // Box is a way out of a sandbox, for one tool of one task. It is open in one process and
 // on one machine, and ends with its task.
@@ -34,7 +43,7 @@ type Box struct {
 	ID        string      `json:"id"` // "box_..."
 	TaskID    string      `json:"task_id"`
 	Tool      string      `json:"tool,omitempty"` // "" = any of the task's
-	Socket    string      `json:"socket"`         // path of a unix socket that speaks HTTP; its directory is the box's alone
+	Socket    string      `json:"socket"`         // path of a unix socket that speaks HTTP; its directory is the box's alone; "" = the box is on another machine
 	CA        string      `json:"ca"`             // PEM of the CA that vouches for what is in tunnels, in this box alone
 	Identity  BoxIdentity `json:"identity"`
 	State     BoxState    `json:"state"`

@@ -20,6 +20,7 @@ import (
 	"ebb/attest/dpop"
 	"ebb/attest/jose"
 	"ebb/broker/audit"
+	"ebb/broker/egress/transcript"
 	"ebb/broker/keys"
 	"ebb/broker/provider"
 	"ebb/broker/safe"
@@ -58,12 +59,13 @@ type Config struct {
 	Providers       map[string]Provider
 	Principals      []PrincipalConfig
 	Keys            *keys.Ring
-	Sealer          Sealer       // required when a provider is a third party
-	Instance        string       // 8 hex digits that name this installation at providers; "" = from Issuer
-	Safe            *safe.Safe   // of the operator's secrets; nil = none
-	Egress          bool         // a proxy asks Use: what is only injected may be asked for
-	Nonces          *dpop.Nonces // nil = no nonce mode
-	DPoPAlgs        []jose.Alg   // nil = ES256, EdDSA
+	Sealer          Sealer            // required when a provider is a third party
+	Instance        string            // 8 hex digits that name this installation at providers; "" = from Issuer
+	Safe            *safe.Safe        // of the operator's secrets; nil = none
+	Egress          bool              // a proxy asks Use: what is only injected may be asked for
+	Transcripts     *transcript.Store // of requests through it; nil = there are none
+	Nonces          *dpop.Nonces      // nil = no nonce mode
+	DPoPAlgs        []jose.Alg        // nil = ES256, EdDSA
 	Limits          Limits
 	BreakGlass      BreakGlassConfig      // who may approve alone in an emergency; zero = nobody
 	Now             func() time.Time      // nil = time.Now

@@ -14,9 +14,9 @@ type Cutter interface {
 	// End is told of each task that is over, and of each lease that was ended before its
 	// time, wherever that was done.
 	End(id string)
-	// Ended is told once of each such lease, and of its task: something can go on there by the
-	// lease, and nobody but its two ends knows by which (SSH).
-	Ended(taskID, leaseID string)
+	// MayHaveOpened is told once of each such lease, after End: an SSH connection of its task may have
+	// been opened with it, and nobody but its two ends knows.
+	MayHaveOpened(taskID, leaseID string)
 	// Pause is told of a task that uses nothing until it is resumed.
 	Pause(taskID string)
 	// Doubt is told that nobody can say what has ended meanwhile.
@@ -45,12 +45,12 @@ func (b *Broker) ended(id string, until time.Time) {
 	b.cuts.tell(func(c Cutter) { c.End(id) })
 }
 
-// endedLease does so with a lease that somebody can have used.
-func (b *Broker) endedLease(taskID, id string, until time.Time) {
+// endedInUse does so with a lease that somebody can have used.
+func (b *Broker) endedInUse(taskID, id string, until time.Time) {
 	first := b.tombs.add(id, until)
 	b.cuts.tell(func(c Cutter) {
 		if c.End(id); first {
-			c.Ended(taskID, id)
+			c.MayHaveOpened(taskID, id)
 		}
 	})
 }
@@ -63,7 +63,7 @@ func (b *Broker) heard(ctx context.Context, e Event) {
 	case PauseMark:
 		b.paused(ctx, e.TaskID)
 	default:
-		b.endedLease(e.TaskID, e.LeaseID, e.Until)
+		b.endedInUse(e.TaskID, e.LeaseID, e.Until)
 	}
 }
 

@@ -16,9 +16,9 @@ type doubts struct {
 	at []time.Time
 }
 
-func (*doubts) End(string)           {}
-func (*doubts) Ended(string, string) {}
-func (*doubts) Pause(string)         {}
+func (*doubts) End(string)                   {}
+func (*doubts) MayHaveOpened(string, string) {}
+func (*doubts) Pause(string)                 {}
 
 func (d *doubts) Doubt() {
 	d.mu.Lock()

@@ -64,8 +64,8 @@
 // # A mint at a third party
 //
 // upstream.go holds what this process knows of each such provider, tally.go how much
-// is alive there. Step 7 is then mint.go, with mint_fail.go for all that can go wrong
-// (I3):
+// is alive there. Step 7 is then mint.go, with mint_outcome.go for what came of it and
+// mint_fail.go for all that can go wrong (I3):
 //
 //	a  upstream.go enter  a place at the provider: its rate, its bound, a fair share
 //	b  intend             the intent is durable, and a claim of this process on it
@@ -85,7 +85,7 @@
 //	owe.go         ends that a store has not taken yet: tried until it has
 //	tombs.go       the ends that this process knows of, whatever the ledger says
 //	introspect.go  RFC 7662 and RFC 7009
-//	use.go         what the egress proxy asks before each request: may this caller use that credential now; reach.go the same of connections; transcript.go who may read what was written down of them
+//	use.go         what the egress proxy asks before each request: may this caller use that credential now; reach.go the same of connections; transcript.go what was written down of them, and who reads it
 //	sealing.go     leases of what an answer through egress makes
 //	use_record.go  what of that is on the record
 //	box.go         ways out of sandboxes, as runners ask for them and as the record has them

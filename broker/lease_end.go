@@ -39,7 +39,7 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	now := b.now()
-	b.endedLease(l.TaskID, l.ID, l.ExpiresAt)
+	b.endedInUse(l.TaskID, l.ID, l.ExpiresAt)
 	live := LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}
 	endLedger := func() error {
 		ctx, cancel := context.WithTimeout(ctx, ledgerTime)
@@ -98,7 +98,7 @@ func (b *Broker) endNarrowed(ctx context.Context, l Lease, now time.Time) error 
 					_, err := b.endLease(ctx, c, self, "part of what was ended")
 					return err
 				}
-				b.endedLease(c.TaskID, c.ID, c.ExpiresAt)
+				b.endedInUse(c.TaskID, c.ID, c.ExpiresAt)
 				_, err := b.cfg.Ledger.EndLease(ctx, LiveLease{ID: c.ID, TaskID: c.TaskID, ExpiresAt: c.ExpiresAt}, now)
 				return err
 			})

@@ -8,10 +8,10 @@ import (
 	"ebb/broker/provider"
 )
 
-// Reaching is the newest live lease of a caller that is for a host which is reached by SSH, and
+// LeaseTo is the newest live lease of a caller that is for a host which is reached by SSH, and
 // when the last of those has had its time that are live. Whether it may be used now is Reach's
 // to say.
-func (b *Broker) Reaching(ctx context.Context, c Caller, host exact.Host) (leaseID string, until time.Time, err error) {
+func (b *Broker) LeaseTo(ctx context.Context, c Caller, host exact.Host) (leaseID string, until time.Time, err error) {
 	ls, err := b.liveOf(ctx, c, func(l Lease) bool { return b.reaches(l, host) })
 	switch {
 	case err != nil:
@@ -45,10 +45,10 @@ func (b *Broker) Reach(ctx context.Context, c Caller, leaseID string, host exact
 	return Usable{Provider: l.Provider, task: t, Target: b.targetOf(l, provider.Secret{})}, nil
 }
 
-// Reaches says which SSH connections a lease, alive or not, may have been used in: those of its
+// MayHaveReached says which SSH connections a lease, alive or not, may have been used in: those of its
 // task to hosts that it is for. With which certificate the sandbox has logged in is a secret between
 // it and the host, and tools of one task can give each other what they hold.
-func (b *Broker) Reaches(ctx context.Context, leaseID string) (in func(Caller, exact.Host) bool, err error) {
+func (b *Broker) MayHaveReached(ctx context.Context, leaseID string) (in func(Caller, exact.Host) bool, err error) {
 	l, err := b.usedLease(ctx, leaseID)
 	if err != nil {
 		return nil, err

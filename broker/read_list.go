@@ -44,7 +44,7 @@ func (b *Broker) mayList(ctx context.Context, who Principal, taskID string, othe
 
 // Export is what somebody took out of the record as a file.
 type Export struct {
-	List   string            `json:"list"`          // credentials, audit
+	List   string            `json:"list"`          // credentials, audit, transcripts
 	Format string            `json:"format"`        // csv, jsonl
 	Filter map[string]string `json:"filter"`        // as it was asked for
 	Rows   int               `json:"rows"`          // that were written

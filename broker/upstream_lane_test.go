@@ -1,7 +1,6 @@
 package broker_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
@@ -441,7 +441,7 @@ func TestRetryAndForce(t *testing.T) {
 // I8: neither a token nor a handle is in a log, on the record, or in the database.
 func TestUpstreamSecretsStayInside(t *testing.T) {
 	t.Parallel()
-	var logs lockedBuffer
+	var logs attesttest.Log
 	x := thirdParty(t, shape{
 		party:  brokertest.Party{ByHandle: true, Probes: true},
 		config: brokertest.Config{Logger: slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))},
@@ -497,21 +497,4 @@ func files(t *testing.T, dir string) string {
 		out.Write(raw)
 	}
 	return out.String()
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

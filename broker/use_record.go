@@ -29,14 +29,14 @@ type Exchange struct {
 	Sent     int64  `json:"sent_bytes,omitempty"`
 	Status   int    `json:"status,omitempty"` // of the upstream; 0 = it gave no answer
 	Tool     string `json:"tool,omitempty"`
-	// Transcript is the id of what is written down of it; NoTranscript = a rule asks for one, and
+	// Transcript is the id of what is written down of it; WithoutTranscript = a rule asks for one, and
 	// there was no room; "" = none does.
 	Transcript string `json:"transcript,omitempty"`
 	Untrusted  bool   `json:"-"` // others write what this host answers
 }
 
-// NoTranscript stands in the place of an id where a rule lets a request leave without one.
-const NoTranscript = "none"
+// WithoutTranscript stands in the place of an id where a rule lets a request leave without one.
+const WithoutTranscript = "none"
 
 // maxTaintHost is what of a host fits into the name of a source.
 const maxTaintHost = 63 - len("egress/")

@@ -63,7 +63,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 		IdleTimeout:       l.Idle,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: l.Streams},
 		ConnContext:       withPeer,
-		ConnState:         releasePeer,
+		ConnState:         releaseConn,
 		// What net/http says here is about hostile or broken peers.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}

@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"ebb/attest/attesttest"
 	"ebb/broker"
 	"ebb/web"
 )
@@ -36,24 +35,6 @@ func newMux(t testing.TB, c web.Config) *web.Mux {
 		t.Fatal(err)
 	}
 	return m
-}
-
-// buffer is a log that tests read.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func get(h http.Handler, target string) *httptest.ResponseRecorder {
@@ -126,7 +107,7 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 // internal is in it.
 func TestRFC_A102_Problem(t *testing.T) {
 	t.Parallel()
-	log := &buffer{}
+	log := &attesttest.Log{}
 	m := newMux(t, web.Config{Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	cause := errors.New("dial tcp 10.0.0.5:5432: sql: connection refused (store.go:42)")
 	m.Add(http.MethodGet, "/down", func(echo.Context) error {
@@ -214,7 +195,7 @@ func TestMethodNotAllowed(t *testing.T) {
 func TestNothingSentIsLogged(t *testing.T) {
 	t.Parallel()
 	const canary = "hunter2-canary"
-	log, reg, spans := &buffer{}, prometheus.NewRegistry(), tracetest.NewInMemoryExporter()
+	log, reg, spans := &attesttest.Log{}, prometheus.NewRegistry(), tracetest.NewInMemoryExporter()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	m := newMux(t, web.Config{Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Registerer: reg, Tracer: tp})
 	m.Add(http.MethodPost, "/v1/x/:id", web.Handle(m, 200, func(echo.Context) (web.None, error) { return web.None{}, nil },

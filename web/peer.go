@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -86,11 +87,19 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// releasePeer is the ConnState of a server: a closed connection has no handler any
-// more. Nothing behind this server hijacks connections; what would, has to keep
-// the descriptor itself.
-func releasePeer(c net.Conn, s http.ConnState) {
-	if pc, ok := c.(*peerConn); ok && (s == http.StateClosed || s == http.StateHijacked) {
-		pc.release()
+// releaseConn is the ConnState of a server: a closed connection has no handler any more, and one that
+// a handler has taken over is counted where it has gone. Who takes one over looks at its peer before.
+func releaseConn(c net.Conn, s http.ConnState) {
+	if s != http.StateClosed && s != http.StateHijacked {
+		return
+	}
+	if t, is := c.(*tls.Conn); is {
+		c = t.NetConn()
+	}
+	switch c := c.(type) {
+	case *peerConn:
+		c.release()
+	case *cappedConn:
+		c.give()
 	}
 }

@@ -25,6 +25,13 @@ export const pages = [
   { name: 'sandbox', who: 'eve', path: first(first('/tasks', /^\/tasks\/tsk_/), /^\/sandboxes\/sbx_/) },
   { name: 'audit', who: 'eve', path: '/audit' },
   { name: 'entry', who: 'eve', path: first('/audit', /^\/audit\/[^/]+\/\d+$/) },
+  { name: 'transcripts', who: 'eve', path: '/transcripts' },
+  { name: 'transcripts-none', who: 'eve', path: '/transcripts?task=none' },
+  ...[['transcript', 3], ['transcript-withheld', 2], ['transcript-hostile', 1], ['transcript-begun', 0]].map(([name, nth]) => ({ name, who: 'eve', path: async (page, url) => {
+    await page.goto(`${url}/transcripts`);
+    return page.locator('main td a[href^="/transcripts/trn_"]').nth(nth).getAttribute('href');
+  } })),
+  { name: 'entry-of-request', who: 'eve', path: first('/audit?kind=egress.completed', /^\/audit\/[^/]+\/\d+$/) },
   { name: 'chains', who: 'eve', path: '/audit/chains' },
   { name: 'policy', who: 'ola', path: '/policy' },
   { name: 'policy-ask', who: 'uma', path: async (page, url) => {

@@ -9,5 +9,6 @@
 //	forge.go   Forge and PublicJWK: tokens and proofs that nothing honest would sign
 //	clock.go   Clock: time that stands still until it is set
 //	bound.go   Bounded: a kind is told no before what costs others
+//	log.go     Log: text that is read while others write it
 //	trap.go    Trap: a listener that counts who connects
 package attesttest

@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -374,7 +373,7 @@ subjects: [{kind: ServiceAccount, name: ebb, namespace: READER}]`))
 	} {
 		pod := "p-" + strings.ToLower(rand.Text()[:8])
 		uid, _ := b.sandbox(pod, object{"nodeName": "node-1"})
-		var log logged
+		var log attesttest.Log
 		c := b.config()
 		c.TokenFile, c.Poll, c.Logger = kubetest.File(t, b.Login(tt.account, "ebb")), tt.poll, slog.New(slog.NewTextHandler(&log, nil))
 		at, _ := open(t, c).(attest.Watcher)
@@ -393,22 +392,4 @@ subjects: [{kind: ServiceAccount, name: ebb, namespace: READER}]`))
 		}
 		t.Logf("%s: Watch saw the death after %s", name, took.Round(time.Millisecond))
 	}
-}
-
-// logged is a log that may be read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -20,6 +20,7 @@ import (
 	"ebb/attest/enroll"
 	"ebb/attest/jose"
 	"ebb/broker"
+	"ebb/broker/egress/transcript"
 	"ebb/broker/keys"
 	"ebb/broker/memstore"
 	"ebb/broker/policysource"
@@ -46,29 +47,30 @@ const (
 
 // Config changes what New builds. The zero value is a whole broker.
 type Config struct {
-	Ledger     broker.Ledger  // nil = memstore
-	Journal    broker.Journal // nil = SQLite in a temporary directory; set both or none
-	Desk       broker.Desk
-	Policies   map[string][]byte // Cedar files; nil = the starter policy
-	Published  bool              // policies are what is published, Policies until something is
-	Attestors  map[string]attest.Attestor
-	Liveness   map[string]broker.Liveness
-	Headers    map[string]string          // evidence headers, by the attestor's name
-	Providers  map[string]broker.Provider // besides orders and mail
-	Sealer     broker.Sealer              // nil = a key of its own
-	Limits     broker.Limits              // HighRiskQuorum: 0 = 1; what is counted against fatigue: 0 = 1000
-	Logger     *slog.Logger               // nil = silent
-	Issuer     string                     // "" = Issuer
-	Egress     bool                       // what is only injected may be asked for
-	Nonces     bool                       // nonce mode
-	Start      time.Time
-	Run        bool // run the janitor too
-	RealTime   bool // the clock is the machine's
-	Alg        jose.Alg
-	Clock      *Clock // nil = one of its own
-	BreakGlass broker.BreakGlassConfig
-	People     []broker.Principal // besides those that every Env has
-	Keys       string             // directory of the signing keys; "" = a temporary one
+	Ledger      broker.Ledger  // nil = memstore
+	Journal     broker.Journal // nil = SQLite in a temporary directory; set both or none
+	Desk        broker.Desk
+	Policies    map[string][]byte // Cedar files; nil = the starter policy
+	Published   bool              // policies are what is published, Policies until something is
+	Attestors   map[string]attest.Attestor
+	Liveness    map[string]broker.Liveness
+	Headers     map[string]string          // evidence headers, by the attestor's name
+	Providers   map[string]broker.Provider // besides orders and mail
+	Sealer      broker.Sealer              // nil = a key of its own
+	Limits      broker.Limits              // HighRiskQuorum: 0 = 1; what is counted against fatigue: 0 = 1000
+	Logger      *slog.Logger               // nil = silent
+	Issuer      string                     // "" = Issuer
+	Egress      bool                       // what is only injected may be asked for
+	Transcripts *transcript.Store          // of requests through egress; nil = there are none
+	Nonces      bool                       // nonce mode
+	Start       time.Time
+	Run         bool // run the janitor too
+	RealTime    bool // the clock is the machine's
+	Alg         jose.Alg
+	Clock       *Clock // nil = one of its own
+	BreakGlass  broker.BreakGlassConfig
+	People      []broker.Principal // besides those that every Env has
+	Keys        string             // directory of the signing keys; "" = a temporary one
 }
 
 // Env is a broker and everybody who uses it.
@@ -200,7 +202,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
 		Principals: e.principals(t, c.People), Keys: e.Ring, Limits: c.Limits, BreakGlass: c.BreakGlass, Now: e.Clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
-		Egress: c.Egress,
+		Egress: c.Egress, Transcripts: c.Transcripts,
 	}
 	maps.Copy(cfg.Providers, c.Providers)
 	if c.Logger != nil {

@@ -38,6 +38,9 @@ func (c *Certificate) Show() *tls.Certificate {
 	return c.shown
 }
 
+// Soon is how long before its end a certificate is worth a word to the operator.
+const Soon = 14 * 24 * time.Hour
+
 // NotAfter is when the one of the chain expires that does so first.
 func (c *Certificate) NotAfter() time.Time { return c.notAfter }
 

@@ -2,7 +2,9 @@ package egress
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -12,6 +14,18 @@ import (
 // toPath begins the base URLs of hosts: a tool that takes a URL for its API, and no proxy
 // or CA, is given http://<where the socket is reached>/to/<host>[:port].
 const toPath = "/to/"
+
+// ownName reports whether Host can be where a way out is reached: an address, or a name of one label or
+// below localhost. A page in a browser that has a name of its own rebound to loopback says another.
+func ownName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return !strings.Contains(host, ".") || strings.HasSuffix(strings.ToLower(host), ".localhost")
+}
 
 // to sends a request to the host that its path begins with, by https and under the rules
 // of a tunnel to that host. What Host says is where the socket is reached, and nothing else.

@@ -73,3 +73,18 @@ func TestTrailersOfGRPC(t *testing.T) {
 		t.Errorf("more than trailers was asked for: %s", res.Status)
 	}
 }
+
+// TestBaseUnderAnotherName: a page whose name is rebound to where a way out is reached reads nothing there.
+func TestBaseUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x := b.box(t)
+	for _, path := range []string{"/box", "/to/" + b.host + "/v1/x"} {
+		for host, want := range map[string]bool{"evil.example:3128": false, "127.0.0.1:3128": true} {
+			out := raw(t, x, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nAuthorization: Bearer "+x.placeholder(t, "stripe:charges:read")+"\r\nConnection: close\r\n\r\n")
+			if got := strings.HasPrefix(out, "HTTP/1.1 200 "); got != want || !want && !strings.Contains(out, "misdirected") {
+				t.Errorf("%s under %s: %.80q", path, host, out)
+			}
+		}
+	}
+}

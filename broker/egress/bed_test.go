@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ebb/attest/attesttest"
 	"ebb/broker"
 	"ebb/broker/brokertest"
 	"ebb/broker/egress"
@@ -38,28 +39,10 @@ type bed struct {
 	host     string // name and port of the upstream
 	secrets  *safe.Safe
 	names    *names
-	log      *lockedLog
+	log      *attesttest.Log
 
 	mu   sync.Mutex
 	seen []*http.Request
-}
-
-// lockedLog is what was logged.
-type lockedLog struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // newBed starts all; handle is the upstream, which is changed before it starts.
@@ -77,7 +60,7 @@ func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Confi
 // newBedOf does so with another configuration of the provider, too.
 func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Config), onto func(*brokertest.Config), change ...func(*httptest.Server)) *bed {
 	t.Helper()
-	b := &bed{log: &lockedLog{}}
+	b := &bed{log: &attesttest.Log{}}
 	b.upstream = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		b.seen = append(b.seen, r.Clone(context.Background()))

@@ -36,7 +36,7 @@ func (b *bed) delegating(t *testing.T) (*brokertest.Sandbox, *box) {
 func (b *bed) below(t *testing.T, top *brokertest.Sandbox) *box {
 	t.Helper()
 	s := top.Delegate(t, broker.DelegationSpec{Ceiling: scopes.MustParseSet("stripe:**:*")})
-	got, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, "")
+	got, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}

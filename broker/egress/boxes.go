@@ -33,7 +33,9 @@ type BoxConfig struct {
 	Proxy    *Proxy             // required
 	Runners  Runners            // required
 	Dir      string             // required: absolute, of this process alone; sockets are below
-	Identity broker.BoxIdentity // "" = by the kernel
+	Identity broker.BoxIdentity // of boxes of this machine: BoxByKernel or BoxBySocket; "" = by the kernel
+	// Remote lets runners open boxes that are on other machines (broker.BoxByRunner).
+	Remote bool
 	// PerTask is how many boxes a task has at one time; 0 = 64.
 	PerTask int
 	Logger  *slog.Logger     // nil = discard
@@ -49,6 +51,8 @@ type Boxes struct {
 	stop   context.CancelCauseFunc
 	served sync.WaitGroup
 
+	waiting places // for connections that runners hand on, until their boxes take them
+
 	mu sync.Mutex
 	of map[string]map[string]*opened // by task, by id
 }
@@ -56,7 +60,7 @@ type Boxes struct {
 // opened is a box that is open here.
 type opened struct {
 	cut context.CancelCauseFunc
-	l   *door
+	l   entrance
 
 	mu  sync.Mutex // of a registration under way
 	box broker.Box // State is that of l; use view
@@ -71,6 +75,9 @@ func NewBoxes(c BoxConfig) (*Boxes, error) {
 	if c.Identity == "" {
 		c.Identity = broker.BoxByKernel
 	}
+	if c.Identity != broker.BoxByKernel && c.Identity != broker.BoxBySocket {
+		return nil, errBoxWho
+	}
 	if c.PerTask <= 0 {
 		c.PerTask = 64
 	}
@@ -83,7 +90,7 @@ func NewBoxes(c BoxConfig) (*Boxes, error) {
 	if err := clearSockets(c.Dir); err != nil {
 		return nil, fmt.Errorf("egress: the directory of boxes: %w", err)
 	}
-	b := &Boxes{cfg: c, of: map[string]map[string]*opened{}}
+	b := &Boxes{cfg: c, of: map[string]map[string]*opened{}, waiting: newPlaces(maxWaiting)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	if c.Identity == broker.BoxByKernel {
 		b.kernel = newKernel()
@@ -91,7 +98,7 @@ func NewBoxes(c BoxConfig) (*Boxes, error) {
 	return b, nil
 }
 
-// Kernel says why boxes cannot be told apart by the kernel; nil: they can, or need not.
+// Kernel says why boxes of this machine cannot be told apart by the kernel; nil: they can, or need not.
 func (b *Boxes) Kernel() error { return b.kernel.err }
 
 var (
@@ -100,33 +107,29 @@ var (
 	errNoBox     = broker.E(broker.NotFound, "There is no such box here. A box is open at the ebb that opened it, until its task ends.", nil)
 )
 
-// Open makes a way out for a tool of a task, and the socket that leads to it.
-func (b *Boxes) Open(ctx context.Context, who broker.Principal, taskID, tool string) (broker.Box, error) {
-	if b.kernel.err != nil {
-		return broker.Box{}, broker.E(broker.Conflict, "This machine does not say in which network namespace a process is that connects, so that boxes cannot be told apart. It takes Linux 6.11; or set egress.identity to socket, and keep each box's socket to that box.", b.kernel.err)
-	}
-	x, err := b.cfg.Runners.NewBox(ctx, who, taskID, tool)
+// Open makes a way out for a tool of a task, and the socket that leads to it; a box of another
+// machine has none here, see Enter.
+func (b *Boxes) Open(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error) {
+	x, err := b.cfg.Runners.NewBox(ctx, who, taskID, spec.Tool)
 	if err != nil {
+		return broker.Box{}, err
+	}
+	if x.Identity, err = b.identity(spec.Identity); err != nil {
 		return broker.Box{}, err
 	}
 	ca, err := NewCA(x.TaskID, x.ExpiresAt, nil, b.cfg.Now)
 	if err != nil {
 		return broker.Box{}, broker.E(broker.Unavailable, "The box could not be made.", err)
 	}
-	x.CA, x.Identity = string(ca.PEM()), b.cfg.Identity
-	l, err := listen(b.cfg.Dir, x.ID)
+	x.CA = string(ca.PEM())
+	l, err := b.entrance(&x, func(ns uint64, err error) { b.cfg.Runners.BoxStranger(b.ctx, x, ns, err.Error()) })
 	if err != nil {
-		return broker.Box{}, broker.E(broker.Unavailable, "The box could not be made: its socket cannot be opened here. The operator's log says why.", err)
+		return broker.Box{}, err
 	}
-	x.Socket = l.path()
-	l.strange = func(ns uint64, err error) { b.cfg.Runners.BoxStranger(b.ctx, x, ns, err.Error()) }
 	if err := b.cfg.Runners.BoxOpened(ctx, who, x); err != nil {
 		return broker.Box{}, errors.Join(err, l.Close())
 	}
 	o := &opened{box: x, l: l}
-	if x.Identity == broker.BoxBySocket {
-		l.admit(func(peer) error { return nil })
-	}
 	if err := b.serve(o, ca); err != nil {
 		_ = l.Close()
 		b.cfg.Runners.BoxGone(ctx, broker.Self, x, "not opened")
@@ -199,8 +202,8 @@ func (b *Boxes) forget(o *opened) {
 // End implements broker.Cutter.
 func (b *Boxes) End(id string) { b.cfg.Proxy.End(id) }
 
-// Ended implements broker.Cutter.
-func (b *Boxes) Ended(taskID, leaseID string) { b.cfg.Proxy.Ended(taskID, leaseID) }
+// MayHaveOpened implements broker.Cutter.
+func (b *Boxes) MayHaveOpened(taskID, leaseID string) { b.cfg.Proxy.MayHaveOpened(taskID, leaseID) }
 
 // Pause implements broker.Cutter.
 func (b *Boxes) Pause(taskID string) { b.cfg.Proxy.Pause(taskID) }

@@ -85,7 +85,7 @@ func TestBoxLives(t *testing.T) {
 	if line, err := theirs.ReadString('\n'); err != nil {
 		t.Errorf("another task's stream: %q, %v", line, err)
 	}
-	if _, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], x.s.Task.ID, ""); broker.AsError(err).Kind != broker.Conflict {
+	if _, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], x.s.Task.ID, broker.BoxSpec{}); broker.AsError(err).Kind != broker.Conflict {
 		t.Errorf("a box of a task that is complete: %v", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestBoxIsOfItsRunnerAndTool(t *testing.T) {
 	x, box := b.opened(t, "git")
 	mine, other := b.Principals[brokertest.Runner], b.Principals[brokertest.Runner2]
 	for name, try := range map[string]func() error{
-		"opens":     func() error { _, err := b.boxes.Open(t.Context(), other, x.s.Task.ID, ""); return err },
+		"opens":     func() error { _, err := b.boxes.Open(t.Context(), other, x.s.Task.ID, broker.BoxSpec{}); return err },
 		"registers": func() error { _, err := b.boxes.Register(t.Context(), other, x.s.Task.ID, box.ID, 7); return err },
 		"closes":    func() error { _, err := b.boxes.Shut(t.Context(), other, x.s.Task.ID, box.ID); return err },
 	} {
@@ -105,7 +105,7 @@ func TestBoxIsOfItsRunnerAndTool(t *testing.T) {
 			t.Errorf("another runner %s: %v", name, err)
 		}
 	}
-	if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, "no tool"); broker.AsError(err).Kind != broker.Invalid {
+	if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{Tool: "no tool"}); broker.AsError(err).Kind != broker.Invalid {
 		t.Errorf("a tool with a space: %v", err)
 	}
 	r := x.s.Request(t, "stripe:charges:read")
@@ -121,11 +121,11 @@ func TestBoxIsOfItsRunnerAndTool(t *testing.T) {
 		t.Errorf("any tool's: %s", res.Status)
 	}
 	for range 7 {
-		if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, ""); err != nil {
+		if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, ""); broker.AsError(err).Kind != broker.Conflict {
+	if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{}); broker.AsError(err).Kind != broker.Conflict {
 		t.Errorf("a ninth: %v", err)
 	}
 	if got, err := b.boxes.Shut(t.Context(), mine, x.s.Task.ID, box.ID); err != nil || got.State != broker.BoxClosed {
@@ -147,7 +147,7 @@ func TestBoxesRaceTheEnd(t *testing.T) {
 		sockets := make(chan string, 16)
 		for range 4 {
 			wg.Go(func() {
-				if box, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, ""); err == nil {
+				if box, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{}); err == nil {
 					sockets <- box.Socket
 				}
 			})
@@ -199,7 +199,7 @@ func TestBoxWhoseTaskEndsAsItOpens(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = boxes.Close() }()
-		box, err := boxes.Open(t.Context(), b.Principals[brokertest.Runner], of.task, "")
+		box, err := boxes.Open(t.Context(), b.Principals[brokertest.Runner], of.task, broker.BoxSpec{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -36,6 +36,12 @@ func (b *bed) box(t *testing.T) *box {
 // boxOf is another way out of a task.
 func (b *bed) boxOf(t *testing.T, s *brokertest.Sandbox) *box {
 	t.Helper()
+	return b.boxOfTool(t, s, "")
+}
+
+// boxOfTool is one for one tool of it; "" = any.
+func (b *bed) boxOfTool(t *testing.T, s *brokertest.Sandbox, tool string) *box {
+	t.Helper()
 	x := &box{b: b, s: s, socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
 	ca, err := egress.NewCA(x.s.Task.ID, time.Now().Add(time.Hour), nil, nil)
 	if err != nil {
@@ -48,7 +54,7 @@ func (b *bed) boxOf(t *testing.T, s *brokertest.Sandbox) *box {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	proxy := b.proxy // with makes another
-	go func() { x.ended <- proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID}, ca) }()
+	go func() { x.ended <- proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID, Tool: tool}, ca) }()
 	t.Cleanup(cancel)
 	return x
 }
@@ -65,7 +71,7 @@ func (b *bed) task(t *testing.T) *brokertest.Sandbox {
 func (b *bed) opened(t *testing.T, tool string) (*box, broker.Box) {
 	t.Helper()
 	s := b.task(t)
-	got, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, tool)
+	got, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: tool})
 	if err != nil {
 		t.Fatal(err)
 	}

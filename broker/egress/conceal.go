@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"ebb/broker/egress/redact"
+	"ebb/broker/egress/transcript"
 )
 
 // secretMembers and secretParameters are names beside those that are commonly disclosed under which
@@ -32,15 +33,12 @@ var (
 	userinfo = regexp.MustCompile(`://[^\s/?#@"'<>\\]{1,256}@`)
 )
 
-// leftOut is written where a text goes on.
-const leftOut = "[left out]"
-
 // bounded is the beginning of a text, which says that it is one.
 func bounded(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return clip(text, max(most-len(leftOut), 0)) + leftOut
+	return clip(text, max(most-len(transcript.LeftOut), 0)) + transcript.LeftOut
 }
 
 // clip is the first bytes of a text, up to the end of a character.
@@ -125,7 +123,7 @@ func (s *sending) concealHeaders(h http.Header, names []string) map[string][]str
 		var values []string
 		for i, v := range h[name] {
 			if i == maxWrittenLines {
-				values = append(values, leftOut)
+				values = append(values, transcript.LeftOut)
 				break
 			}
 			parts := strings.Split(v, "?") // of several URLs each has a query

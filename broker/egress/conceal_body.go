@@ -88,6 +88,10 @@ var textTypes = []string{
 	"application/yaml", "application/toml",
 }
 
+// asASCII are charsets in which all that is ASCII reads as it is, so that a secret is found in it; ""
+// = none is named.
+var asASCII = []string{"", "utf-8", "us-ascii", "iso-8859-1", "windows-1252"}
+
 func isText(media string) bool {
 	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml") || slices.Contains(textTypes, media)
 }
@@ -108,18 +112,17 @@ func (s *sending) bodyOf(h http.Header, heard heard, most int) transcript.Body {
 	if !whole {
 		text = clipped(text)
 	}
-	charset := strings.ToLower(parameters["charset"])
 	switch {
 	case most == 0:
 		b.Withheld = transcript.NotAsked
 	case !identity(h.Values("Content-Encoding")):
 		b.Withheld = transcript.Compressed
-	case err != nil || len(h.Values("Content-Type")) != 1 || !isText(media) || charset != "" && charset != "utf-8" && charset != "us-ascii" || !utf8.ValidString(text) || strings.Contains(text, "\x00"):
+	case err != nil || len(h.Values("Content-Type")) != 1 || !isText(media) || !slices.Contains(asASCII, strings.ToLower(parameters["charset"])) || strings.Contains(text, "\x00"):
 		b.Withheld = transcript.NotText
 	default:
 		shown, behind := s.concealBody(media, text, whole)
 		if behind > 0 {
-			shown += leftOut
+			shown += transcript.LeftOut
 		}
 		// With marks it may be longer than it was.
 		behind = min(behind+max(len(shown)-most, 0), len(text))
@@ -145,9 +148,10 @@ func clipped(text string) string {
 }
 
 // concealBody does so by what the text is. behind are how many bytes at its end are left out, because
-// nobody can say what they are.
+// nobody can say what they are. Each byte that is no UTF-8 becomes a U+FFFD: one of them, which most
+// servers read over, must not have all the others withheld.
 func (s *sending) concealBody(media, text string, whole bool) (_ string, behind int) {
-	text = s.concealAdded(text, whole)
+	text = string([]rune(s.concealAdded(text, whole)))
 	switch {
 	case media == "application/x-www-form-urlencoded":
 		return concealQuery(text, s.concealCalled), 0

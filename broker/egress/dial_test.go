@@ -17,9 +17,13 @@ import (
 type names struct {
 	answers map[string][][]string // by name, one for each time it is asked; the last for all later ones
 	asked   atomic.Int32
+	before  func(context.Context) // an answer comes; nil = at once
 }
 
-func (n *names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+func (n *names) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	if n.before != nil {
+		n.before(ctx)
+	}
 	all := n.answers[host]
 	if len(all) == 0 {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
@@ -179,5 +183,29 @@ func TestUnreachable(t *testing.T) {
 	cancel()
 	if _, err := d.Dial(ctx, host("git.example.com", port)); err == nil {
 		t.Error("dialled for a caller that is gone")
+	}
+}
+
+// E7: which addresses are this machine's is asked for each time: also for one that it has got since, and
+// between the look and the call.
+func TestAddressesThatAppear(t *testing.T) {
+	t.Parallel()
+	gone, cancel := context.WithCancel(t.Context()) // nothing leaves this machine here
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		from int32 // the look at which it is there
+		want exact.Reason
+	}{"never": {gone, 9, egress.Unreachable}, "since then": {gone, 0, egress.Self}, "between the two": {t.Context(), 1, egress.Self}} {
+		var looks atomic.Int32
+		d := &egress.Dialer{Resolver: &names{answers: map[string][][]string{"api.example.com.": {{"8.8.8.8"}}}}, Interfaces: func() ([]net.Addr, error) {
+			if looks.Add(1) <= c.from {
+				return nil, nil
+			}
+			return []net.Addr{&net.IPNet{IP: net.IPv4(8, 8, 8, 8), Mask: net.CIDRMask(24, 32)}}, nil
+		}}
+		if conn, err := d.Dial(c.ctx, host("api.example.com", 443)); reason(err) != c.want {
+			t.Errorf("%s: %v, %v", name, conn, err)
+		}
 	}
 }

@@ -8,11 +8,14 @@
 // What is injected are the credentials of leases that are delivered so: all of static, and
 // of github, oauth, aws and postgres what was not asked for as a token.
 //
+//	box.go          box: the connections of one box, while it is served
 //	boxes.go        Boxes: opens a box for a runner, and closes it with its task
 //	registered.go   what is done with one that is open: whose namespace it is, its end by hand
-//	sockets.go      where its socket is, and what is left there (owner_unix.go, owner_other.go)
+//	sockets.go      where its socket is, and what is left there
 //	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
 //	                (peer_linux.go, peer_other.go)
+//	handed.go       boxes of other machines: whose connections their runners hand on
+//	carry.go        the door of such a box on the machine of its runner, which hands them on
 //	proxy.go        Proxy: serve takes the connections of one box, End cuts
 //	serve.go        tunnels: CONNECT, TLS, the servers on both sides of it
 //	base.go         requests to a base URL, for tools that take no proxy
@@ -48,6 +51,7 @@
 //	transcripts.go  which requests are written down, by rule, and what of them
 //	scribe.go       hears what a box says and is told, and has it written down
 //	conceal.go      what of it is not written: of any text, and of headers; conceal_body.go  of bodies, by what they are
+//	owndir/         opens directories that are ebb's alone
 //	redact/         finds secrets in what comes back
 //	transcript/     keeps what was written down
 //	pgwire/         PostgreSQL's protocol until a session is open

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"fmt"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -36,12 +37,24 @@ func carriesCredential(name string) bool {
 	return !slices.Contains(harmless, name) && slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
+// maxFields is how many fields the headers of a request have at most, whatever leaves of them. Servers
+// have bounds from 100 on, where they have one; Go has none but for bytes, which 64 KiB of short ones
+// are 10,000 of.
+const maxFields = 200
+
 // Clean removes from the headers of a request what does not leave: credentials, what
 // belongs to one connection, what makes it another request, names with an underscore, which
 // some servers read as a hyphen, and subprotocols that are credentials. That a client
 // nominates more headers for removal (Connection) is refused: what a server removes there is
-// what we add. So is one that names a second resource.
+// what we add. So is one that names a second resource, and one with too many fields.
 func Clean(h http.Header) error {
+	fields := 0
+	for _, lines := range h {
+		fields += len(lines)
+	}
+	if fields > maxFields {
+		return deny(exact.BadHeader, fmt.Errorf("%d fields are more than %d", fields, maxFields))
+	}
 	for _, line := range h["Connection"] {
 		for option := range strings.SplitSeq(line, ",") {
 			if o := strings.ToLower(textproto.TrimString(option)); o != "" && o != "close" && o != "keep-alive" && o != "te" {

@@ -55,6 +55,15 @@ type hostile struct {
 	twin   string // the same without what is hostile: it arrives
 }
 
+// many are headers of as many names.
+func many(n int) string {
+	var all strings.Builder
+	for i := range n {
+		_, _ = fmt.Fprintf(&all, "X-%d: x\r\n", i)
+	}
+	return all.String()
+}
+
 const auth = "Authorization: Bearer P\r\n"
 
 var hostiles = []hostile{
@@ -87,6 +96,8 @@ var hostiles = []hostile{
 	{"E48", "TRACE", "TRACE /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
 	{"E49", "headers of 300 KB", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "X: " + strings.Repeat("x", 300<<10) + "\r\n\r\n", "431", ""},
 	{"E49", "20,000 headers", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + strings.Repeat("X: x\r\n", 20_000) + "\r\n", "431", ""},
+	{"E49", "201 headers", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + strings.Repeat("X: x\r\n", 200) + "\r\n", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + strings.Repeat("X: x\r\n", 199) + "\r\n"},
+	{"E49", "201 headers of other names", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + many(200) + "\r\n", "400", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + many(199) + "\r\n"},
 	{"E53", "an upgrade to h2c", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", "400", ""},
 	{"E55", "dots", "GET /v1/../v2/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},
 	{"E57", "dots and a semicolon", "GET /v1/..;/v2 HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "400", ""},

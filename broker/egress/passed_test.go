@@ -10,10 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
 )
 
 // give connects to a socket, and passes the connection to who listens at another (SCM_RIGHTS).
@@ -87,27 +83,17 @@ func pass(t *testing.T, from, to *child) string {
 // own still, as what it would carry for somebody is.
 func TestPassedConnections(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, echo)
-	boxes := b.openBoxes(t, broker.BoxByKernel)
-	if err := boxes.Kernel(); err != nil {
-		counterpart.Missing(t, "peer-pidfd", "PIDFD_GET_NET_NAMESPACE needs Linux 6.11: "+err.Error())
-	}
-	s, who := b.task(t), b.Principals[brokertest.Runner]
-	box, err := boxes.Open(t.Context(), who, s.Task.ID, "")
-	if err != nil {
+	b := newKernelBox(t)
+	if _, err := b.register(b.in.namespace); err != nil {
 		t.Fatal(err)
 	}
-	mine, other := isolated(t, box.Socket), isolated(t, box.Socket)
-	if _, err := boxes.Register(t.Context(), who, s.Task.ID, box.ID, mine.namespace); err != nil {
-		t.Fatal(err)
-	}
-	if got := pass(t, other, mine); got != "" {
+	if got := pass(t, b.other, b.in); got != "" {
 		t.Errorf("made by another, passed to the box: %q", got)
 	}
-	if got := pass(t, mine, other); got != "HTTP/1.1 200 OK" {
+	if got := pass(t, b.in, b.other); got != "HTTP/1.1 200 OK" {
 		t.Errorf("made by the box, passed to another: %q", got)
 	}
-	if got := fmt.Sprint(b.kinds(t, s.Task.ID)); !strings.Contains(got, "box.stranger") {
+	if got := fmt.Sprint(b.kinds(t, b.TaskID)); !strings.Contains(got, "box.stranger") {
 		t.Errorf("on the record: %s", got)
 	}
 }

@@ -59,6 +59,16 @@ func told(path, line string) {
 			got = err.Error()
 		}
 		fmt.Println(got)
+	case "leave":
+		if err := left(path); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("left")
+	case "connect":
+		if _, err := net.Dial("unix", path); err != nil {
+			fmt.Println(err)
+		}
 	default:
 		fmt.Println(asked(path))
 	}
@@ -131,55 +141,71 @@ func (c *child) answer(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// E105: the kernel says who connects. Nobody is let in before it is known who
-// belongs to the box, and then only who is in its network namespace: not the host, not
-// another box that got hold of the socket.
-func TestKernelIdentity(t *testing.T) {
-	t.Parallel()
+// kernelBox is a box that the kernel's word is to open, which is not registered yet, and two processes
+// that have its socket: one that will be in it, and another.
+type kernelBox struct {
+	*bed
+	broker.Box
+	in, other *child
+	register  func(namespace uint64) (broker.Box, error)
+}
+
+func newKernelBox(t *testing.T) *kernelBox {
+	t.Helper()
 	b := newBed(t, echo)
 	boxes := b.openBoxes(t, broker.BoxByKernel)
 	if err := boxes.Kernel(); err != nil {
 		counterpart.Missing(t, "peer-pidfd", "PIDFD_GET_NET_NAMESPACE needs Linux 6.11: "+err.Error())
 	}
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	box, err := boxes.Open(t.Context(), who, s.Task.ID, "")
+	box, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{})
 	if err != nil || box.State != broker.BoxWaiting || box.Identity != broker.BoxByKernel {
 		t.Fatal(box, err)
 	}
-	mine, other := isolated(t, box.Socket), isolated(t, box.Socket)
-	mine.ask() // before the box is known: it waits
+	return &kernelBox{bed: b, Box: box, in: isolated(t, box.Socket), other: isolated(t, box.Socket), register: func(namespace uint64) (broker.Box, error) {
+		return boxes.Register(t.Context(), who, s.Task.ID, box.ID, namespace)
+	}}
+}
+
+// E105: the kernel says who connects. Nobody is let in before it is known who
+// belongs to the box, and then only who is in its network namespace: not the host, not
+// another box that got hold of the socket.
+func TestKernelIdentity(t *testing.T) {
+	t.Parallel()
+	b := newKernelBox(t)
+	b.in.ask() // before the box is known: it waits
 	var own syscall.Stat_t
 	if err := syscall.Stat("/proc/self/ns/net", &own); err != nil {
 		t.Fatal(err)
 	}
 	for _, ns := range []uint64{0, own.Ino} {
-		if _, err := boxes.Register(t.Context(), who, s.Task.ID, box.ID, ns); broker.AsError(err).Kind != broker.Invalid {
+		if _, err := b.register(ns); broker.AsError(err).Kind != broker.Invalid {
 			t.Errorf("registered as %d: %v", ns, err)
 		}
 	}
 	for range 2 {
-		if got, err := boxes.Register(t.Context(), who, s.Task.ID, box.ID, mine.namespace); err != nil || got.State != broker.BoxOpen {
+		if got, err := b.register(b.in.namespace); err != nil || got.State != broker.BoxOpen {
 			t.Fatal(got, err)
 		}
 	}
-	if _, err := boxes.Register(t.Context(), who, s.Task.ID, box.ID, other.namespace); broker.AsError(err).Kind != broker.Conflict {
+	if _, err := b.register(b.other.namespace); broker.AsError(err).Kind != broker.Conflict {
 		t.Errorf("registered once more as another: %v", err)
 	}
-	if got := mine.answer(t); got != "HTTP/1.1 200 OK" {
+	if got := b.in.answer(t); got != "HTTP/1.1 200 OK" {
 		t.Errorf("the box: %q", got)
 	}
-	other.ask()
-	if got := other.answer(t); got != "" {
+	b.other.ask()
+	if got := b.other.answer(t); got != "" {
 		t.Errorf("another box: %q", got)
 	}
-	if got := asked(box.Socket); got != "" {
+	if got := asked(b.Socket); got != "" {
 		t.Errorf("the host: %q", got)
 	}
-	mine.ask()
-	if got := mine.answer(t); got != "HTTP/1.1 200 OK" {
+	b.in.ask()
+	if got := b.in.answer(t); got != "HTTP/1.1 200 OK" {
 		t.Errorf("the box again: %q", got)
 	}
-	if got := fmt.Sprint(b.kinds(t, s.Task.ID)); got != "[box.opened box.registered box.stranger it is in another network namespace]" {
+	if got := fmt.Sprint(b.kinds(t, b.TaskID)); got != "[box.opened box.registered box.stranger it is in another network namespace]" {
 		t.Errorf("on the record: %s", got)
 	}
 }

@@ -78,7 +78,7 @@ func (b *box) reaching(ctx context.Context, t *tunnel) (leaseID string, until ti
 	if !b.free.reaches(t.host) {
 		return "", until, deny(TooOften, nil)
 	}
-	leaseID, until, err = b.p.cfg.Hosts.Reaching(ctx, b.who, t.host)
+	leaseID, until, err = b.p.cfg.Hosts.LeaseTo(ctx, b.who, t.host)
 	if over := err != nil && reasonOf(err) == NoCredential; err == nil || over {
 		b.free.reached(t.host, !over)
 	}

@@ -23,10 +23,10 @@ type reaching struct {
 	asked atomic.Int64
 }
 
-// Reaching implements egress.Hosts.
-func (r *reaching) Reaching(ctx context.Context, c broker.Caller, h exact.Host) (string, time.Time, error) {
+// LeaseTo implements egress.Hosts.
+func (r *reaching) LeaseTo(ctx context.Context, c broker.Caller, h exact.Host) (string, time.Time, error) {
 	r.asked.Add(1)
-	return r.Hosts.Reaching(ctx, c, h)
+	return r.Hosts.LeaseTo(ctx, c, h)
 }
 
 // denials has every reason of an SSH connection that was refused: the record counts them.

@@ -43,9 +43,9 @@ type reachAsked struct {
 	now chan struct{}
 }
 
-func (a reachAsked) Reaching(ctx context.Context, c broker.Caller, host exact.Host) (string, time.Time, error) {
+func (a reachAsked) LeaseTo(ctx context.Context, c broker.Caller, host exact.Host) (string, time.Time, error) {
 	defer close(a.now)
-	return a.Hosts.Reaching(ctx, c, host)
+	return a.Hosts.LeaseTo(ctx, c, host)
 }
 
 // One that is cut before it has said what it speaks is cut, which is no fault of the box's.

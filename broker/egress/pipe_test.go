@@ -184,7 +184,7 @@ func TestPipeRefuses(t *testing.T) {
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("ssh:**:*")
 	task := b.Open(t, spec)
-	gits, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], task.Task.ID, "git")
+	gits, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], task.Task.ID, broker.BoxSpec{Tool: "git"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestPipeIsCutFromAbove(t *testing.T) {
 	spec.Ceiling, spec.Delegation = scopes.MustParseSet("ssh:**:*"), &broker.Delegation{Expect: broker.Expect{Attestor: "enroll"}, Depth: 1}
 	top := b.Open(t, spec)
 	s := top.Delegate(t, broker.DelegationSpec{Ceiling: scopes.MustParseSet("ssh:**:*")})
-	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, "")
+	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,9 @@ func (o *piped) all(task string) (out []*sending) {
 	return out
 }
 
-// Ended cuts the SSH connections of a task that a lease which was ended may have opened, and all of
+// MayHaveOpened cuts the SSH connections of a task that a lease which was ended may have opened, and all of
 // them when nobody can say which those are. It does not wait for that.
-func (p *Proxy) Ended(taskID, leaseID string) {
+func (p *Proxy) MayHaveOpened(taskID, leaseID string) {
 	all := p.piped.all(taskID)
 	if len(all) == 0 {
 		return
@@ -61,7 +61,7 @@ func (p *Proxy) Ended(taskID, leaseID string) {
 	go func() {
 		ctx, done := context.WithTimeout(context.Background(), askTime)
 		defer done()
-		in, err := p.cfg.Hosts.Reaches(ctx, leaseID)
+		in, err := p.cfg.Hosts.MayHaveReached(ctx, leaseID)
 		for _, s := range all {
 			if err != nil || in(s.b.who, s.host) {
 				s.cut(errEndedBy)

@@ -26,13 +26,13 @@ type judged struct {
 	down atomic.Bool
 }
 
-// Reaches implements egress.Hosts.
-func (j *judged) Reaches(ctx context.Context, leaseID string) (func(broker.Caller, exact.Host) bool, error) {
+// MayHaveReached implements egress.Hosts.
+func (j *judged) MayHaveReached(ctx context.Context, leaseID string) (func(broker.Caller, exact.Host) bool, error) {
 	if j.down.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	in, err := j.Hosts.Reaches(context.WithoutCancel(ctx), leaseID)
+	in, err := j.Hosts.MayHaveReached(context.WithoutCancel(ctx), leaseID)
 	return func(c broker.Caller, h exact.Host) bool {
 		defer j.n.Add(1)
 		return in(c, h)
@@ -128,7 +128,7 @@ func TestPipeIsNotCutByOthers(t *testing.T) {
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("ssh:**:* stripe:**:*")
 	s := b.Open(t, spec)
-	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, "git")
+	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: "git"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ebb/broker"
+	"ebb/broker/exact"
 )
 
 // places are the connections that boxes have, and ebb has for them to upstreams: each is a
@@ -101,9 +102,15 @@ func (b *box) turnAway(ctx context.Context, c net.Conn) {
 	if leftOut, now := b.free.line(); now {
 		b.p.cfg.Logger.InfoContext(ctx, "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", Crowded, "left_out", leftOut, "error", errNoPlace)
 	}
-	body, _ := json.Marshal(refusal{Error: "egress_denied", Reason: Crowded}) // of strings alone
+	sayGone(c, Crowded)
+}
+
+// sayGone answers a connection that nobody takes, for a reason that may be over soon, in HTTP, which is
+// what a box speaks first.
+func sayGone(c net.Conn, reason exact.Reason) {
+	body, _ := json.Marshal(refusal{Error: "egress_denied", Reason: reason}) // of strings alone
 	_ = c.SetDeadline(time.Now().Add(farewell))
-	_, err := io.WriteString(c, "HTTP/1.1 "+strconv.Itoa(statuses[Crowded])+" "+http.StatusText(statuses[Crowded])+"\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+string(body))
+	_, err := io.WriteString(c, "HTTP/1.1 "+strconv.Itoa(statuses[reason])+" "+http.StatusText(statuses[reason])+"\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+string(body))
 	if half, can := c.(interface{ CloseWrite() error }); err == nil && can {
 		_ = half.CloseWrite()
 		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeader)) // who writes to what is closed reads no answer

@@ -40,6 +40,7 @@ type pool struct {
 	asked    atomic.Bool                     // the upstream has, for a certificate
 	answered atomic.Bool                     // the upstream has, a request
 
+	stop context.CancelFunc // of all that is looked up or dialled for it
 	mu   sync.Mutex
 	open map[net.Conn]bool
 	over bool
@@ -90,9 +91,14 @@ func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host, c *clie
 
 // dials makes a pool whose connections lead to one host.
 func (p *Proxy) dials(who broker.Caller, t provider.Target, h exact.Host) *pool {
-	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}}
+	life, stop := context.WithCancel(context.Background())
+	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}, stop: stop}
 	made.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			// The transport dials on for later requests when that of one is cut. Here there will be none.
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(life, cancel)()
 			c, err := p.dial(who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(ctx, h) })
 			if err != nil {
 				return nil, err
@@ -234,6 +240,7 @@ func (p *pool) keep(c net.Conn) (net.Conn, error) {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.over = true
+	p.stop()
 	p.shown.Store(nil)
 	for c := range p.open {
 		_ = c.Close()

@@ -2,13 +2,10 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"log"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"ebb/broker"
@@ -30,8 +27,8 @@ type Leases interface {
 // Hosts says by which credential a caller may open an SSH connection to a host, whether it may
 // now, and in which connections a credential may have been used; *broker.Broker does.
 type Hosts interface {
-	Reaching(ctx context.Context, c broker.Caller, host exact.Host) (leaseID string, until time.Time, err error)
-	Reaches(ctx context.Context, leaseID string) (in func(broker.Caller, exact.Host) bool, err error)
+	LeaseTo(ctx context.Context, c broker.Caller, host exact.Host) (leaseID string, until time.Time, err error)
+	MayHaveReached(ctx context.Context, leaseID string) (in func(broker.Caller, exact.Host) bool, err error)
 	Reach(ctx context.Context, c broker.Caller, leaseID string, host exact.Host) (broker.Usable, error)
 }
 
@@ -202,53 +199,3 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 
 // lineage is what a caller lives by: its task, and those above it.
 func lineage(who broker.Caller) []string { return append([]string{who.TaskID}, who.Above...) }
-
-// box is one box while it is served.
-type box struct {
-	p     *Proxy
-	who   broker.Caller
-	ca    *CA
-	free  *free
-	bares bares
-	// of databases, that are open
-	sessions sessions
-	slots    chan struct{}
-	busy     chan struct{} // requests under way
-	tunnels  chan net.Conn // decrypted ones, on their way to the inner server
-
-	tls      *tls.Config // of tunnels
-	errorLog *log.Logger // of its servers
-
-	mu     sync.Mutex
-	closed bool
-	open   map[net.Conn]bool
-}
-
-// keep registers a connection so that close reaches it; false: too late, it is closed.
-func (b *box) keep(c net.Conn) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		_ = c.Close()
-		return false
-	}
-	b.open[c] = true
-	return true
-}
-
-func (b *box) forget(c net.Conn) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
-}
-
-// close ends all connections of the box at once: nothing is flushed, no farewell sent.
-func (b *box) close(l net.Listener) {
-	_ = l.Close()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	for c := range b.open {
-		_ = c.Close()
-	}
-}

@@ -20,18 +20,28 @@ const (
 	Self         exact.Reason = "self"             // it leads to ebb, or to the machine that ebb runs on
 	Unresolved   exact.Reason = "unresolved"       // its name leads nowhere
 	Unreachable  exact.Reason = "upstream_unreachable"
-	NotTunnelled exact.Reason = "not_tunnelled"        // it is not inside of CONNECT and TLS
-	Misdirected  exact.Reason = "misdirected"          // it is for another host than its tunnel
-	NoCredential exact.Reason = "no_credential"        // its placeholder is none of the caller's, or over
-	Certificate  exact.Reason = "client_certificate"   // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
-	BadAnswer    exact.Reason = "bad_answer"           // what came back cannot be read for secrets
-	NotTLS       exact.Reason = "not_tls"              // what is in its tunnel is no TLS for its host
-	NotSSH       exact.Reason = "not_ssh"              // what is in its tunnel begins as SSH and is none, or its server's answer is
-	TooOften     exact.Reason = "rate_limited"         // its task sends too many requests
-	TooMuch      exact.Reason = "too_much"             // its body is too large, or its task has sent enough
-	Crowded      exact.Reason = "too_many_connections" // its task has its part of the connections that there are
-	NoRecord     exact.Reason = "record_unavailable"   // it cannot be put on the record: later, perhaps
-	Doubt        exact.Reason = "unavailable"          // nobody can say whether it may: later, perhaps
+	NotTunnelled exact.Reason = "not_tunnelled"          // it is not inside of CONNECT and TLS
+	Misdirected  exact.Reason = "misdirected"            // it is for another host than its tunnel
+	NoCredential exact.Reason = "no_credential"          // its placeholder is none of the caller's, or over
+	Certificate  exact.Reason = "client_certificate"     // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
+	BadAnswer    exact.Reason = "bad_answer"             // what came back cannot be read for secrets
+	NotTLS       exact.Reason = "not_tls"                // what is in its tunnel is no TLS for its host
+	NotSSH       exact.Reason = "not_ssh"                // what is in its tunnel begins as SSH and is none, or its server's answer is
+	TooOften     exact.Reason = "rate_limited"           // its task sends too many requests
+	TooMuch      exact.Reason = "too_much"               // its body is too large, or its task has sent enough
+	Crowded      exact.Reason = "too_many_connections"   // its task has its part of the connections that there are
+	NoRecord     exact.Reason = "record_unavailable"     // it cannot be put on the record: later, perhaps
+	NoTranscript exact.Reason = "transcript_unavailable" // a rule wants it written down, and that cannot be: later, perhaps
+	Doubt        exact.Reason = "unavailable"            // nobody can say whether it may: later, perhaps
+)
+
+// Reasons for which an answer that makes a credential is withheld.
+const (
+	SealTooLarge    exact.Reason = "seal_too_large"    // it is longer than what is read
+	SealNotJSON     exact.Reason = "seal_not_json"     // it is no JSON object
+	SealAmbiguous   exact.Reason = "seal_ambiguous"    // a name is there twice, a member under a name like its own or in another one, or marks break the object
+	SealBadValue    exact.Reason = "seal_bad_value"    // a member is no string that could be added to a request
+	SealBadLifetime exact.Reason = "seal_bad_lifetime" // expires_in is no whole number of seconds above 0
 )
 
 // Denial is why a request does not go out. Only the Reason goes back to the sandbox;

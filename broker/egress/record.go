@@ -55,7 +55,7 @@ func (s *sending) finish() {
 		return
 	}
 	p, x := s.b.p, s.x
-	x.Cut, x.Sent, x.Received, x.Redacted, x.Millis = s.ctx.Err() != nil, s.sent.Load(), s.received.Load(), s.echoes.Load(), time.Since(s.began).Milliseconds()
+	x.Cut, x.Sent, x.Received, x.Redacted, x.Millis = s.isCut(), s.sent.Load(), s.received.Load(), s.echoes.Load(), time.Since(s.began).Milliseconds()
 	if why := s.ended.Load(); why != nil {
 		x.Reason = string(*why)
 	}
@@ -65,6 +65,9 @@ func (s *sending) finish() {
 		p.cfg.Record.UseCompleted(ctx, s.b.who, s.leaseID, x)
 	}()
 }
+
+// isCut reports whether what has ended did not end by itself.
+func (s *sending) isCut() bool { return s.broken.Load() || s.ctx.Err() != nil }
 
 // ends count the requests that are on the record as allowed, and not as over.
 type ends struct {

@@ -20,13 +20,14 @@ func (b *Boxes) find(ctx context.Context, who broker.Principal, taskID, id strin
 }
 
 // Register says which network namespace is a box's, by its inode, and lets in who is
-// there. It is said once.
+// there. It is said once. For boxes that are known otherwise it changes nothing.
 func (b *Boxes) Register(ctx context.Context, who broker.Principal, taskID, id string, namespace uint64) (broker.Box, error) {
 	o, err := b.find(ctx, who, taskID, id)
 	if err != nil {
 		return broker.Box{}, err
 	}
-	if o.box.Identity == broker.BoxBySocket {
+	d, is := o.l.(*door)
+	if !is || o.box.Identity != broker.BoxByKernel {
 		return o.view(), nil
 	}
 	if namespace == 0 || b.kernel.own == namespace {
@@ -34,7 +35,7 @@ func (b *Boxes) Register(ctx context.Context, who broker.Principal, taskID, id s
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if said, is := o.l.registered(); is {
+	if said, is := d.registered(); is {
 		if said != namespace {
 			return broker.Box{}, broker.E(broker.Conflict, "The box is registered with another network namespace. Open another box.", nil)
 		}
@@ -43,7 +44,7 @@ func (b *Boxes) Register(ctx context.Context, who broker.Principal, taskID, id s
 	if err := b.cfg.Runners.BoxRegistered(ctx, who, o.box, namespace); err != nil {
 		return broker.Box{}, err
 	}
-	o.l.register(namespace)
+	d.register(namespace)
 	return o.view(), nil
 }
 

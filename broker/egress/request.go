@@ -48,15 +48,15 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	if socket != nil {
 		socket.put(r.Header)
 	}
-	heard := b.listen(r, tun.host)
-	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, anew: anew, host: tun.host, x: x, tunnel: tun, upgrade: socket, scribe: heard}
+	scribe := b.listen(r, tun.host)
+	out := &sending{b: b, ctx: ctx, cut: cancel, leaseID: leaseID, anew: anew, host: tun.host, x: x, tunnel: tun, upgrade: socket, scribe: scribe}
 	out.lives()
 	defer out.over()
 	// A cut waits for nobody: not for a box that is in the middle of its body.
 	defer unblock(ctx, w, r)()
 	to := w
-	if heard != nil {
-		to = &listener{ResponseWriter: w, s: heard}
+	if scribe != nil {
+		to = &listener{ResponseWriter: w, s: scribe, broken: &out.broken}
 	}
 	g := &gathered{ResponseWriter: to, long: func() bool { return out.long }}
 	(&httputil.ReverseProxy{

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"ebb/broker"
 	"ebb/broker/egress/transcript"
@@ -27,7 +28,6 @@ type scribe struct {
 	got    heard
 	status int
 	told   http.Header
-	broken bool // the answer has not come to its end
 }
 
 // heard is the beginning of a body.
@@ -80,7 +80,8 @@ func (b *spoken) Read(p []byte) (int, error) {
 // listener is where an answer goes to the box.
 type listener struct {
 	http.ResponseWriter
-	s *scribe
+	s      *scribe
+	broken *atomic.Bool
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -101,8 +102,10 @@ func (l *listener) Write(p []byte) (int, error) {
 	if l.s.entry != nil {
 		l.s.mu.Lock()
 		l.s.got.add(p[:n], l.s.rule.AnswerBytes)
-		l.s.broken = l.s.broken || err != nil
 		l.s.mu.Unlock()
+	}
+	if err != nil {
+		l.broken.Store(true)
 	}
 	return n, err
 }
@@ -138,7 +141,7 @@ func (s *sending) writeDown(use broker.Usable) error {
 	case !rule.SkipWhenFull:
 		return deny(NoTranscript, err)
 	}
-	s.x.Transcript = broker.NoTranscript
+	s.x.Transcript = broker.WithoutTranscript
 	if leftOut, now := s.b.free.line(); now {
 		s.b.p.cfg.Logger.WarnContext(s.ctx, "a request leaves without the transcript that a rule wants", "task_id", s.b.who.TaskID, "rule", rule.Name, "left_out", leftOut, "error", err)
 	}
@@ -156,12 +159,12 @@ func (s *sending) written() {
 		return
 	}
 	c.mu.Lock()
-	sent, got, status, told, broken := c.sent, c.got, c.status, c.told, c.broken
+	sent, got, status, told := c.sent, c.got, c.status, c.told
 	c.mu.Unlock()
 	if status == 0 && s.x.Status == http.StatusSwitchingProtocols && s.upgrade != nil {
 		status = s.x.Status
 	}
-	answer := transcript.Message{Status: status, Cut: broken || s.ctx.Err() != nil, Headers: s.concealHeaders(told, c.rule.Headers), Body: s.bodyOf(told, got, c.rule.AnswerBytes)}
+	answer := transcript.Message{Status: status, Cut: s.isCut(), Headers: s.concealHeaders(told, c.rule.Headers), Body: s.bodyOf(told, got, c.rule.AnswerBytes)}
 	if err := c.entry.End(s.bodyOf(c.said, sent, c.rule.RequestBytes), answer); err != nil {
 		s.b.p.cfg.Logger.ErrorContext(s.ctx, "the end of a transcript cannot be written", "task_id", s.b.who.TaskID, "transcript", s.x.Transcript, "error", err)
 	}

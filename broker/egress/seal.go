@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"ebb/broker"
-	"ebb/broker/exact"
 	"ebb/broker/provider"
 )
 
@@ -19,15 +18,6 @@ import (
 type Answers interface {
 	Seal(ctx context.Context, c broker.Caller, u broker.Usable, what provider.Sealing) (*broker.Sealing, error)
 }
-
-// Reasons for which an answer that makes a credential is withheld.
-const (
-	SealTooLarge    exact.Reason = "seal_too_large"    // it is longer than what is read
-	SealNotJSON     exact.Reason = "seal_not_json"     // it is no JSON object
-	SealAmbiguous   exact.Reason = "seal_ambiguous"    // a name is there twice, a member under a name like its own or in another one, or marks break the object
-	SealBadValue    exact.Reason = "seal_bad_value"    // a member is no string that could be added to a request
-	SealBadLifetime exact.Reason = "seal_bad_lifetime" // expires_in is no whole number of seconds above 0
-)
 
 // maxSealed is how long, in bytes, an answer is that is read as a whole.
 const maxSealed = 64 << 10

@@ -17,6 +17,7 @@ import (
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/broker/egress"
+	"ebb/broker/provider"
 	web "ebb/broker/provider/http"
 	"ebb/scopes"
 )
@@ -51,6 +52,19 @@ const tokenScopes = "web:api.example.com/oauth/**:write web:api.example.com/v1/*
 
 func newTokens(t *testing.T) *tokens {
 	t.Helper()
+	return newTokensOf(t, "http", func(k *tokens) (provider.Driver, error) {
+		_, port, _ := strings.Cut(k.host, ":")
+		n, _ := strconv.Atoi(port)
+		return web.New("web", web.Config{
+			Allow: []string{"api.example.com/oauth/**:write", "api.example.com/oauth/**:read", "api.example.com/v1/**:read", "api.example.com/v2/**:read"}, Port: uint16(n),
+			SealResponse: []provider.SealRoute{{Method: "POST", Host: "api.example.com", Path: "/oauth/token", Members: []string{"access_token", "id_token"}, Use: []string{"api.example.com/v1/**:read"}}},
+		})
+	})
+}
+
+// newTokensOf does so with a provider "web" of another kind.
+func newTokensOf(t *testing.T, kind string, of func(*tokens) (provider.Driver, error)) *tokens {
+	t.Helper()
 	k := &tokens{}
 	k.bed = newBed(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -60,18 +74,13 @@ func newTokens(t *testing.T) *tokens {
 		}
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+" "+r.Header.Get("X-Api-Key"))
 	})
-	_, port, _ := strings.Cut(k.host, ":")
-	n, _ := strconv.Atoi(port)
-	d, err := web.New("web", web.Config{
-		Allow: []string{"api.example.com/oauth/**:write", "api.example.com/oauth/**:read", "api.example.com/v1/**:read", "api.example.com/v2/**:read"}, Port: uint16(n),
-		SealResponse: []web.Seal{{Method: "POST", Host: "api.example.com", Path: "/oauth/token", Members: []string{"access_token", "id_token"}, Use: []string{"api.example.com/v1/**:read"}}},
-	})
+	d, err := of(k)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := k.Config
 	k.journal.Journal = c.Journal
-	c.Journal, c.Registerer, c.Providers = &k.journal, nil, map[string]broker.Provider{"stripe": c.Providers["stripe"], "web": {Driver: d, Kind: "http", Resource: "https://web.test/"}}
+	c.Journal, c.Registerer, c.Providers = &k.journal, nil, map[string]broker.Provider{"stripe": c.Providers["stripe"], "web": {Driver: d, Kind: kind, Resource: "https://web.test/"}}
 	if k.Broker, err = broker.New(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -96,15 +105,15 @@ func (k *tokens) says(body string) {
 func (k *tokens) does(h http.HandlerFunc) { k.answer.Store(&h) }
 
 // login asks the token endpoint, and returns the answer.
-func (k *tokens) login(t *testing.T, x *box) (*http.Response, string) {
+func (k *tokens) login(t *testing.T, x *box, headers ...string) (*http.Response, string) {
 	t.Helper()
-	return send(t, x.client(t, false), "POST", k.url+"/oauth/token", "grant_type=x")
+	return send(t, x.client(t, false), "POST", k.url+"/oauth/token", "grant_type=x", headers...)
 }
 
 // token is a placeholder that login has got.
-func (k *tokens) token(t *testing.T, x *box) string {
+func (k *tokens) token(t *testing.T, x *box, headers ...string) string {
 	t.Helper()
-	res, body := k.login(t, x)
+	res, body := k.login(t, x, headers...)
 	var a struct {
 		Token string `json:"access_token"`
 	}
@@ -117,8 +126,14 @@ func (k *tokens) token(t *testing.T, x *box) string {
 // works reports whether a placeholder is good for a request of a box.
 func (k *tokens) works(t *testing.T, x *box, token, path string) bool {
 	t.Helper()
+	return k.worksAt(t, x, token, k.url+path)
+}
+
+// worksAt does so at another place than the bed's.
+func (k *tokens) worksAt(t *testing.T, x *box, token, url string) bool {
+	t.Helper()
 	before := len(k.arrived())
-	res, body, err := try(t, x.client(t, false), "GET", k.url+path, "", "Authorization", "Bearer "+token)
+	res, body, err := try(t, x.client(t, false), "GET", url, "", "Authorization", "Bearer "+token)
 	if strings.Contains(body, made) {
 		t.Errorf("the box sees it: %s", body)
 	}

@@ -36,6 +36,7 @@ type sending struct {
 	sent     atomic.Int64
 	received atomic.Int64
 	answered atomic.Bool                  // the upstream has begun to
+	broken   atomic.Bool                  // the answer has not come to its end
 	ended    atomic.Pointer[exact.Reason] // why a WebSocket did, where ebb ended it; nil = no such reason
 	long     bool                         // the answer says that it is
 	pool     *pool                        // of the upstream
@@ -222,10 +223,8 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	b.s.received.Add(int64(n))
 	if err != nil {
 		b.s.clean(b.r.Trailer)
-		if c := b.s.scribe; c != nil && !errors.Is(err, io.EOF) {
-			c.mu.Lock()
-			c.broken = true
-			c.mu.Unlock()
+		if !errors.Is(err, io.EOF) {
+			b.s.broken.Store(true)
 		}
 	}
 	return n, unquoted(err)

@@ -64,11 +64,15 @@ func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
 // connect answers CONNECT (RFC 9110 section 9.3.6) and requests to a base URL, and says what
 // the box is. Nothing else goes out: it would be in the clear behind ebb.
 func (b *box) connect(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet && r.RequestURI == boxPath {
+	asks, goes := r.Method == http.MethodGet && r.RequestURI == boxPath, strings.HasPrefix(r.RequestURI, toPath)
+	switch {
+	case (asks || goes) && !ownName(r.Host):
+		b.refuse(w, r, deny(Misdirected, nil))
+		return
+	case asks:
 		b.tell(w, r)
 		return
-	}
-	if strings.HasPrefix(r.RequestURI, toPath) {
+	case goes:
 		b.to(w, r)
 		return
 	}

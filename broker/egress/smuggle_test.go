@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -96,6 +97,44 @@ func TestChunksAreFramedAnew(t *testing.T) {
 		}
 		if got != "2\r\nhi\r\n0\r\n\r\n" {
 			t.Errorf("%s: arrived as %q", name, got)
+		}
+	}
+}
+
+// E36: what stands there and does not end, or is more than the chunks themselves, is read no further, and no
+// upstream takes what came for a whole body.
+func TestChunkExtensionsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	whole := map[string]bool{} // bodies that the upstream has read to their end
+	b := newBed(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		whole[r.Header.Get("X-Note")] = err == nil
+	})
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:write")
+	const twin = "their twin"
+	cases := map[string]string{
+		twin:                  strings.Repeat("1;"+strings.Repeat("a", 30)+"\r\nx\r\n", 100) + "0\r\n\r\n",
+		"one":                 "1;" + strings.Repeat("a", 64<<10),
+		"one that has an end": "1;" + strings.Repeat("a", 64<<10) + "\r\nx\r\n0\r\n\r\n",
+		"many":                strings.Repeat("1;"+strings.Repeat("a", 3000)+"\r\nx\r\n", 100) + "0\r\n\r\n",
+		"the last":            "1\r\nx\r\n0;" + strings.Repeat("a", 64<<10),
+	}
+	for name, body := range cases {
+		out := x.said(t, p, "POST /v1/charges HTTP/1.1\r\nHost: H\r\n"+auth+"Connection: close\r\nTransfer-Encoding: chunked\r\nX-Note: "+name+"\r\n\r\n"+body)
+		if strings.HasPrefix(out, "HTTP/1.1 200") != (name == twin) {
+			t.Errorf("%s: %q", name, out)
+		}
+	}
+	b.upstream.Close() // when all is over that has arrived
+	mu.Lock()
+	defer mu.Unlock()
+	for name := range cases {
+		if whole[name] != (name == twin) {
+			t.Errorf("%s: the upstream has read it to its end: %v", name, whole[name])
 		}
 	}
 }

@@ -1,11 +1,12 @@
 package egress
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"regexp"
 	"slices"
+
+	"ebb/broker/egress/owndir"
 )
 
 // Directories of boxes are called and look like this: those that ebb makes, and those
@@ -14,8 +15,6 @@ var socketDirs = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 const socketDirMode = 0o711
 
-var errSharedDir = errors.New("it must be a directory of ebb's own user, no link, that nobody else can enter: mode 0700")
-
 // clearSockets makes the directory of boxes and removes what an earlier process left in
 // it. A directory that others can enter or change is refused: a socket there is
 // anybody's. What is not as ebb makes it is left alone.
@@ -23,21 +22,11 @@ func clearSockets(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Lstat(dir)
-	switch {
-	case err != nil:
-		return err
-	case !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ours(info):
-		return errSharedDir
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := owndir.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
-		return errors.Join(errSharedDir, err)
-	}
 	list, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err
@@ -53,7 +42,7 @@ func clearSockets(dir string) error {
 // clearBox removes a socket that nobody listens at any more, with its directory.
 func clearBox(root *os.Root, name string) {
 	info, err := root.Lstat(name)
-	if err != nil || !info.IsDir() || !slices.Contains([]fs.FileMode{0o700, socketDirMode}, info.Mode().Perm()) || !ours(info) {
+	if err != nil || !info.IsDir() || !slices.Contains([]fs.FileMode{0o700, socketDirMode}, info.Mode().Perm()) || !owndir.Ours(info) {
 		return
 	}
 	in, err := fs.ReadDir(root.FS(), name)

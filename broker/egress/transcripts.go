@@ -15,9 +15,6 @@ import (
 	"ebb/broker/provider"
 )
 
-// NoTranscript is why a request stays that a rule wants written down: that is not possible now.
-const NoTranscript exact.Reason = "transcript_unavailable"
-
 // TranscriptRule says which requests are written down, and what of them. Where a request is of
 // several rules, the first decides.
 type TranscriptRule struct {

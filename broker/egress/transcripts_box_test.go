@@ -67,6 +67,10 @@ func TestTranscriptIsNotHidden(t *testing.T) {
 	}{
 		{"application/json", json(`"\ud800"`), true},
 		{"application/json", "\ufeff" + json("1"), true},
+		{"application/json", json("\"\xff\""), true},
+		{"application/json; charset=iso-8859-1", json("\"\xe4\""), true},
+		{"text/plain", "\xff\xc0\xaf" + behind, true},
+		{"text/plain", strings.Repeat("\xff", 1400) + behind, false},
 		{"application/json", json(`"<token>"`), true},
 		{"application/json", json(`"'token':'"`), true},
 		{"application/json", json(`"\"token\":{"`), true},

@@ -38,7 +38,7 @@ func TestTranscriptsAreFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch {
-		case skip && (res.StatusCode != 200 || d.Transcript != broker.NoTranscript || len(b.arrived()) != 1):
+		case skip && (res.StatusCode != 200 || d.Transcript != broker.WithoutTranscript || len(b.arrived()) != 1):
 			t.Errorf("without room: %s %q, on the record %+v", res.Status, body, d)
 		case !skip && (res.StatusCode != 503 || !strings.Contains(body, "transcript_unavailable") || d.Transcript != "" || d.Reason != string(egress.NoTranscript) || len(b.arrived()) != 0):
 			t.Errorf("without room: %s %q, on the record %+v, %d arrived", res.Status, body, d, len(b.arrived()))

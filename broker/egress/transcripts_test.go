@@ -179,10 +179,11 @@ func TestTranscriptOfWhatCannotBeRead(t *testing.T) {
 		{"multipart/form-data; boundary=x", "", "--x--", transcript.NotText},
 		{"application/grpc+proto", "", "\x00\x00\x00\x00\x00", transcript.NotText},
 		{"text/plain", "", "a\x00b", transcript.NotText},
-		{"text/plain", "", "a\xffb", transcript.NotText},
 		{"text/plain; charset=utf-16", "", "text", transcript.NotText},
 		{"text/plain; charset=utf-7", "", "text", transcript.NotText},
+		{"text/plain; charset=ibm500", "", "text", transcript.NotText},
 		{"text/plain; charset=UTF-8", "", "text", ""},
+		{"text/plain; charset=ISO-8859-1", "", "a\xffb", ""},
 		{"text/plain", "", "\x1b[2J\r\n\u202ehidden", ""},
 	} {
 		x := b.box(t)

@@ -12,9 +12,10 @@
 //	reach.go     Reacher: hosts that are reached by SSH
 //	effect.go    Describer: what a scope lets its holder do, and can it be undone
 //	grants.go    scopes that the configuration names one by one
-//	inject.go    Presenter: client certificates; what injectors share
+//	inject.go    Presenter: client certificates; headers that hold credentials
 //	disclosed.go   what their answers may hold that is secret
 //	sealing.go   AnswerSealer: answers that make credentials which stay in ebb
+//	sealroute.go  their routes, as configurations name them
 //	name.go      the name of a lease's object at a provider
 //	placeholder.go  what stands for a credential that stays in ebb
 //	safe.go      Safe: secrets of the operator that outlive the process

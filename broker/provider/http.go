@@ -23,6 +23,8 @@ type HTTP struct {
 	Timeout time.Duration
 	// Certificate gives the client's certificate at each handshake; nil = none.
 	Certificate func() (*tls.Certificate, error)
+	// OneCall: no connection is used for a second call, so that each is a handshake of its own.
+	OneCall bool
 	// Direct: no proxy of the environment comes between (metadata servers).
 	Direct bool
 	// MaxAnswer bounds each answer's body, for libraries that read it themselves: one
@@ -54,6 +56,7 @@ func (h HTTP) Client() *http.Client {
 			TLSClientConfig:       tlsConfig,
 			TLSHandshakeTimeout:   5 * time.Second,
 			ResponseHeaderTimeout: timeout,
+			DisableKeepAlives:     h.OneCall,
 			MaxIdleConns:          64,
 			MaxIdleConnsPerHost:   32,
 			IdleConnTimeout:       90 * time.Second,

@@ -2,8 +2,11 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 
 	"ebb/broker/clientcert"
 	"ebb/broker/exact"
@@ -28,6 +31,30 @@ type Presenter interface {
 
 // Elsewhere is ErrElsewhere and why, which holds nothing that the sandbox wrote.
 func Elsewhere(why string) error { return fmt.Errorf("%w: %s", ErrElsewhere, why) }
+
+var (
+	headerForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+	prefixForm = regexp.MustCompile(`^([!-~][ -~]{0,63})?$`)
+)
+
+// framing are headers that say where a message ends, what it is, where it goes, or how it is handed
+// on (RFC 9110 section 7.6.1).
+var framing = []string{
+	"connection", "content-encoding", "content-length", "content-range", "content-type", "expect", "host", "keep-alive", "proxy-authenticate",
+	"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+}
+
+// CheckHeader refuses what a configuration names as the header that a credential is added in, or as
+// what stands before it there, when that is no place for one.
+func CheckHeader(name, prefix string) error {
+	switch {
+	case !headerForm.MatchString(name) || slices.Contains(framing, exact.Fold(name)) || exact.Overrides(name):
+		return fmt.Errorf("%q is not a header that can hold a credential: take Authorization, X-Api-Key or the like", name)
+	case !prefixForm.MatchString(prefix):
+		return errors.New("the prefix is what the header's value begins with: up to 64 printable ASCII characters, the first no space")
+	}
+	return nil
+}
 
 // SetHeader gives a header its one value, in place of whatever is there and in the trailer
 // under a name that some server could take for this one.

@@ -152,12 +152,12 @@ func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
 	u := sqlstoretest.Postgres(t)
 	s := mustOpenOne(t, open(t, u))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
 	defer cancel()
 	done := make(chan struct{})
 	var killer sync.WaitGroup
 	killer.Go(func() {
-		for {
+		for range 300 { // where connecting takes longer than one lives nothing would ever be appended
 			select {
 			case <-done:
 				return

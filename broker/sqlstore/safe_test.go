@@ -183,9 +183,9 @@ func TestSafeLateHolder(t *testing.T) {
 		if got := get(t, s, "n"); err == nil || got != "the operator's" {
 			t.Errorf("it is %q, %v", got, err)
 		}
-		waits, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		err = s.Exchange(t.Context(), "n", hold, func(context.Context, provider.Secret) (provider.Secret, error) {
+		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+			waits, cancel := context.WithTimeout(ctx, 3*time.Second) // it must ask once, at least
+			defer cancel()
 			if err := s.Exchange(waits, "n", hold, become("x")); !errors.Is(err, safe.ErrHeld) {
 				t.Errorf("an exchange while it is held = %v", err)
 			}

@@ -53,7 +53,8 @@ func newBenchEgress(c *cli) *cobra.Command {
 and 64 clients that each wait for their answer; large answers; tunnels that nobody uses;
 how soon streams end whose credential is revoked; and what ebb run adds to bubblewrap.
 Each is measured by every way in turn (straight to the upstream, by nginx that adds a
-header and writes no log, by ebb), and medians of all rounds are reported.
+header and writes no log, by a proxy of Go's net/http that does no more, by ebb), and
+medians of all rounds are reported.
 
 An ebb and an upstream are started as processes of their own, with their data in a
 temporary directory and the stores of --config and EBB_ variables (none: SQLite and the
@@ -78,7 +79,7 @@ the kernel once for each connection, and these stay. Tunnels have used one reque
 		b.Body = int64(mib) << 20
 		return c.benchEgress(cmd.Context(), b)
 	})
-	cmd.AddCommand(newBenchUpstream(c), newBenchProxy(c))
+	cmd.AddCommand(newBenchUpstream(c), newBenchBare(c), newBenchProxy(c))
 	return c.output(cmd)
 }
 

@@ -21,26 +21,43 @@ import (
 	"ebb/cmd/ebb/internal/keyfile"
 )
 
-// newBenchUpstream is the upstream of `ebb bench egress`, for a process of its own. The
-// secret that it wants comes by its input, and it goes when that ends.
+// newBenchUpstream is the upstream of `ebb bench egress`, for a process of its own.
 func newBenchUpstream(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "upstream DIR", Short: "The upstream of the bench", Args: cobra.ExactArgs(1), Hidden: true,
-		RunE: c.do(func(cmd *cobra.Command, args []string) error {
-			in := bufio.NewReader(c.stdin)
-			secret, err := in.ReadString('\n')
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithCancel(cmd.Context())
-			defer cancel()
-			go func() {
-				defer cancel()
-				_, _ = io.Copy(io.Discard, in)
-			}()
-			return egressbench.Serve(ctx, args[0], strings.TrimSuffix(secret, "\n"), func(address string) { c.printf("%s\n", address) })
+		RunE: c.benchPart(func(ctx context.Context, args []string, secret string) error {
+			return egressbench.Serve(ctx, args[0], secret, func(address string) { c.printf("%s\n", address) })
 		}),
 	}
+}
+
+// newBenchBare is the proxy that does nothing but to set a header.
+func newBenchBare(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "bare DIR UPSTREAM", Short: "A proxy that only sets a header", Args: cobra.ExactArgs(2), Hidden: true,
+		RunE: c.benchPart(func(ctx context.Context, args []string, secret string) error {
+			return egressbench.ServeBare(ctx, args[0], args[1], secret, func() { c.printf("ready\n") })
+		}),
+	}
+}
+
+// benchPart runs a part of the bench that is a process of its own. The secret comes by its
+// input, and it goes when that ends.
+func (c *cli) benchPart(serve func(ctx context.Context, args []string, secret string) error) func(*cobra.Command, []string) error {
+	return c.do(func(cmd *cobra.Command, args []string) error {
+		in := bufio.NewReader(c.stdin)
+		secret, err := in.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(cmd.Context())
+		defer cancel()
+		go func() {
+			defer cancel()
+			_, _ = io.Copy(io.Discard, in)
+		}()
+		return serve(ctx, args, strings.TrimSuffix(secret, "\n"))
+	})
 }
 
 // newBenchProxy is `ebb serve` that knows the name of the upstream.
@@ -88,11 +105,18 @@ func (c *cli) benchEgressParts(ctx context.Context, b *egressbench.Config) (stop
 		return nil, err
 	}
 	b.Secret = "sk_bench_" + rand.Text()
-	end, err := benchUpstream(b)
+	upstream, err := startBenchPart(b, "upstream", b.Dir)
 	if err != nil {
 		return nil, err
 	}
-	ends = append(ends, end)
+	ends = append(ends, upstream.end)
+	b.Address = upstream.said
+	bare, err := startBenchPart(b, "bare", b.Dir, b.Address)
+	if err != nil {
+		return nil, err
+	}
+	ends = append(ends, bare.end)
+	b.Bare = bare.pid
 	s := &benched{dir: b.Dir, args: []string{"bench", "egress", "proxy"}}
 	if c.configFile != "" {
 		s.args = append(s.args, "--config", c.configFile)
@@ -132,30 +156,37 @@ func (c *cli) benchEgressEnv(b *egressbench.Config) ([]string, error) {
 		"EBB_EGRESS_CA_FILE="+egressbench.Certificate(b.Dir), "EBB_LIMITS_USES_PER_MINUTE=100000000"), err
 }
 
-// benchUpstream starts the upstream; end ends it.
-func benchUpstream(b *egressbench.Config) (end func(), err error) {
-	child := exec.Command(b.Self, "bench", "egress", "upstream", b.Dir)
+// benchChild is a part of the bench that runs.
+type benchChild struct {
+	pid  int
+	said string // when it was ready
+	end  func()
+}
+
+// startBenchPart starts one and waits until it is ready.
+func startBenchPart(b *egressbench.Config, args ...string) (benchChild, error) {
+	child := exec.Command(b.Self, append([]string{"bench", "egress"}, args...)...)
 	in, err1 := child.StdinPipe()
 	said, err2 := child.StdoutPipe()
 	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
+		return benchChild{}, err
 	}
 	if err := child.Start(); err != nil {
-		return nil, err
+		return benchChild{}, err
 	}
-	end = func() {
+	p := benchChild{pid: child.Process.Pid, end: func() {
 		_ = in.Close()
 		_ = child.Wait()
-	}
-	_, err = io.WriteString(in, b.Secret+"\n")
+	}}
+	_, err := io.WriteString(in, b.Secret+"\n")
 	if err == nil {
 		var line string
 		line, err = bufio.NewReader(said).ReadString('\n')
-		b.Address = strings.TrimSuffix(line, "\n")
+		p.said = strings.TrimSuffix(line, "\n")
 	}
 	if err != nil {
-		end()
-		return nil, fmt.Errorf("the upstream does not start: %w", err)
+		p.end()
+		return benchChild{}, fmt.Errorf("the %s of the bench does not start: %w", args[0], err)
 	}
-	return end, nil
+	return p, nil
 }

@@ -36,7 +36,7 @@ func (c *cli) demoConsole(ctx context.Context, listen string) error {
 	if err != nil {
 		return err
 	}
-	err = history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.journal})
+	err = history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.journal, Transcripts: e.node.transcripts})
 	if err == nil {
 		err = historyDraft(ctx, e)
 	}
@@ -73,7 +73,7 @@ func historyNode(ctx context.Context, desk *history.Helpdesk, dir, listen string
 	}
 	clock := history.NewClock(history.Length)
 	e, err := embed(ctx, embedding{
-		Environ: []string{"EBB_LISTEN=" + listen, "EBB_POLICY_SOURCE=database", "EBB_CONSOLE_BREAK_GLASS_GROUPS=finance"}, People: people, Providers: providers, Policy: policies, Now: clock.Now,
+		Environ: []string{"EBB_LISTEN=" + listen, "EBB_POLICY_SOURCE=database", "EBB_CONSOLE_BREAK_GLASS_GROUPS=finance", "EBB_EGRESS_TRANSCRIPTS_RULES=[{name: orders, hosts: [orders.example], methods: [GET, POST], paths: [/**]}]"}, People: people, Providers: providers, Policy: policies, Now: clock.Now,
 		Limits: broker.Limits{PollInterval: time.Second, MaxTaskTTL: 8 * time.Hour},
 	})
 	return e, clock, keys, err

@@ -31,7 +31,7 @@ func TestHistory(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.journal}); err != nil {
+	if err := history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.journal, Transcripts: e.node.transcripts}); err != nil {
 		t.Fatal(err)
 	}
 	who := broker.Principal{ID: history.Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}}

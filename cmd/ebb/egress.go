@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/egress"
+	"ebb/broker/egress/owndir"
 	"ebb/broker/egress/transcript"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web"
@@ -45,13 +47,13 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	n.boxes, err = egress.NewBoxes(egress.BoxConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Identity: broker.BoxIdentity(s.Egress.Identity), Logger: s.Log, Now: s.Now})
+	n.boxes, err = egress.NewBoxes(egress.BoxConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Identity: broker.BoxIdentity(s.Egress.Identity), Remote: s.Egress.Remote, Logger: s.Log, Now: s.Now})
 	if err != nil {
 		return fail(err.Error(), "set egress.dir (EBB_EGRESS_DIR) to a directory that only ebb's user can write to")
 	}
 	n.closers = append(n.closers, n.boxes.Close)
 	if err := n.boxes.Kernel(); err != nil {
-		s.Log.WarnContext(ctx, "no box can be opened: this machine does not say in which network namespace a peer is; it takes Linux 6.11, or egress.identity: socket", "error", err)
+		s.Log.WarnContext(ctx, "no box of this machine can be opened: it does not say in which network namespace a peer is; it takes Linux 6.11, or egress.identity: socket", "error", err)
 	}
 	n.broker.Cut(n.boxes)
 	return nil
@@ -65,20 +67,15 @@ func (n *node) openTranscripts(s settings) error {
 		return nil
 	}
 	store, err := transcript.Open(transcript.Config{Dir: dir, Bytes: int64(s.Egress.TranscriptsMiB) << 20, Keep: s.Egress.TranscriptsKeep, Now: s.Now})
-	if err != nil {
-		return fail(err.Error(), "see that "+dir+" is a directory of ebb's user alone, mode 0700, on a disk with room; or remove it")
+	switch {
+	case errors.Is(err, owndir.ErrShared):
+		return fail(err.Error(), "give "+dir+" to ebb's user alone, mode 0700, or move it away: it is made anew")
+	case err != nil:
+		return fail(err.Error(), "see that "+dir+" can be read and written, and that its disk has room")
 	}
 	n.transcripts = store
 	n.closers = append(n.closers, store.Close)
 	return nil
-}
-
-// apiTranscripts is n.transcripts without a nil that is not nil.
-func (n *node) apiTranscripts() api.Transcripts {
-	if n.transcripts == nil {
-		return nil
-	}
-	return n.transcripts
 }
 
 // boxesDir is where sockets of boxes are. The path of a socket is short, so that a data

@@ -43,10 +43,10 @@ func TestServeOpensBoxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as("other").OpenBox(t.Context(), task.ID, ""); !client.IsKind(err, broker.NotFound) {
+	if _, err := as("other").OpenBox(t.Context(), task.ID, broker.BoxSpec{}); !client.IsKind(err, broker.NotFound) {
 		t.Errorf("another runner: %v", err)
 	}
-	box, err := runner.OpenBox(t.Context(), task.ID, "git")
+	box, err := runner.OpenBox(t.Context(), task.ID, broker.BoxSpec{Tool: "git"})
 	if err != nil || box.State != broker.BoxOpen || box.Tool != "git" {
 		t.Fatal(box, err)
 	}
@@ -62,7 +62,7 @@ func TestServeOpensBoxes(t *testing.T) {
 	if out, err := io.ReadAll(c); err != nil || !strings.Contains(string(out), task.ID) {
 		t.Errorf("%q, %v", out, err)
 	}
-	second, err := runner.OpenBox(t.Context(), task.ID, "")
+	second, err := runner.OpenBox(t.Context(), task.ID, broker.BoxSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestServeWithoutEgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.OpenBox(t.Context(), task.ID, ""); !client.IsKind(err, broker.Conflict) || !strings.Contains(err.Error(), "egress.enabled") {
+	if _, err := o.OpenBox(t.Context(), task.ID, broker.BoxSpec{}); !client.IsKind(err, broker.Conflict) || !strings.Contains(err.Error(), "egress.enabled") {
 		t.Errorf("a box of an ebb without egress: %v", err)
 	}
 }

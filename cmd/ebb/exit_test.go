@@ -86,7 +86,7 @@ func TestHelpForEveryCommand(t *testing.T) {
 // TestHelpOnNoCommand: what is no command has no help, not that of the one above it either.
 func TestHelpOnNoCommand(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{{"egress", "--help"}, {"leases", "shw", "-h"}, {"--help", "egress"}} {
+	for _, words := range [][]string{{"ingress", "--help"}, {"leases", "shw", "-h"}, {"--help", "ingress"}} {
 		var said, failed strings.Builder
 		c := &cli{stdin: strings.NewReader(""), stdout: &said, stderr: &failed, format: out.Table}
 		if code := c.run(t.Context(), words); code != exitUsage || said.Len() > 0 || !strings.Contains(failed.String(), "unknown command") {

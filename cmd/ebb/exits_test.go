@@ -51,7 +51,7 @@ var exits = map[string][]string{
 		"broker/provider/kubernetes/",            // the broker's login, into the request; handles
 		"broker/provider/vault/",                 // handles
 		"broker/vaultapi/",                       // the login at Vault, and tokens of leases
-		"broker/provider/oauth/",                 // to the authorization server: the client's secret, refresh tokens, tokens to revoke
+		"broker/provider/oauth/",                 // to the authorization server: the client's secret or certificate, refresh tokens, tokens to revoke
 		"web/signin/oidc/provider.go",            // the client's secret, to the identity provider
 		"broker/provider/static/",                // into a request that egress sends
 		"broker/secrets.go",                      // is it empty, is it too long

@@ -14,6 +14,9 @@ import (
 )
 
 func main() {
+	if err := noCore(); err != nil {
+		fmt.Fprintf(os.Stderr, "ebb: a crash may write memory that holds credentials to a core file: %v\n", err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c := &cli{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), format: out.Table}
 	code := c.run(ctx, os.Args[1:])
@@ -67,7 +70,7 @@ ebb run and ebb token pass on what they met; ebb run also passes on CMD's code.`
 	}
 	root.PersistentFlags().StringVar(&c.configFile, "config", c.env("EBB_CONFIG"), "configuration `file` of the server (EBB_CONFIG)")
 	for _, add := range []func(*cli) *cobra.Command{
-		newServe, newRun, newShim, newDemo, newTask, newToken, newCredential, newMCP, newDelegate, newHold, newAttest, newConsole, newNotify, newRequests, newBreakGlass, newLeases, newProviders, newSecrets, newAudit, newTranscripts, newPolicy,
+		newServe, newRun, newEgress, newShim, newDemo, newTask, newToken, newCredential, newMCP, newDelegate, newHold, newAttest, newConsole, newNotify, newRequests, newBreakGlass, newLeases, newProviders, newSecrets, newAudit, newTranscripts, newPolicy,
 		newKeys, newConfig, newMigrate, newDoctor, newBench, newVersion,
 	} {
 		root.AddCommand(add(c))

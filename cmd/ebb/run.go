@@ -125,7 +125,7 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	if ticket == nil {
 		return fail("ebb gave no ticket", "open the task with --attestor enroll")
 	}
-	remove, err := c.ownDir(in)
+	remove, err := ownDir(in, c.runPlaces())
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed,
 	in.mount("ask", dir)
 	in.spec.Env = append(in.spec.Env, "EBB_TASK_ID="+k.taskID, "EBB_ASK="+box.Dir+"/ask/socket")
 	in.spec.Env = append(in.spec.Env, gitConfig(in.git)...)
-	if err := c.wayOut(ctx, o, k.taskID, in); err != nil {
+	if err := c.wayOut(ctx, serving, o, k.taskID, in); err != nil {
 		return err
 	}
 	if err := c.give(ctx, k.sandbox, in); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,21 +19,26 @@ import (
 // runPrefix is how the name of a run's directory begins, beside the links of those that lend.
 const runPrefix = "run-"
 
+// runName is how long the rest of it is: every run's directory has room for the same sockets.
+const runName = 10
+
 // dirAdvice is what to do when a run's directory takes nothing more.
 func dirAdvice(dir string) string {
 	return "see that " + dir + " is there, can be written to, and has room"
 }
 
 // runPlaces are the data directories that may hold the directories of this user's runs: the
-// user's own, that of the ebb on this machine, and that in the home which the system knows. All
-// of them are private to every box, so that what a run keeps is in no box of another run,
-// whichever began first and whatever --config or EBB_DATA_DIR says.
+// user's own, that in the home which the system knows, and that of the ebb on this machine. All
+// of them are private to every box. Every run of this user knows the first two, whatever
+// --config or EBB_DATA_DIR says, so what a run keeps there is in no box of another run,
+// whichever began first.
 func (c *cli) runPlaces() []string {
 	own := slices.DeleteFunc(slices.Clone(c.environ), func(line string) bool { return strings.HasPrefix(line, "EBB_DATA_DIR=") })
-	all := []string{config.DataDir(own), c.dataDir()}
+	all := []string{config.DataDir(own)}
 	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && u.HomeDir != "" {
 		all = append(all, config.DataDir([]string{"HOME=" + u.HomeDir}))
 	}
+	all = append(all, c.dataDir())
 	var whole []string
 	for _, path := range all {
 		if path == "" {
@@ -45,10 +51,10 @@ func (c *cli) runPlaces() []string {
 	return whole
 }
 
-// ownDir makes the directory of a run, for its sockets and keys, in the first place that is this
-// user's alone. Nothing runs where there is none.
-func (c *cli) ownDir(in *boxed) (remove func(), err error) {
-	for _, data := range c.runPlaces() {
+// ownDir makes the directory of a run, for its sockets and keys, in the first of the data
+// directories that is this user's alone. Nothing runs where there is none.
+func ownDir(in *boxed, places []string) (remove func(), err error) {
+	for _, data := range places {
 		dir, held, one := makeRunDir(data)
 		if one == nil {
 			in.dir, in.spec.Keep = dir, dir
@@ -68,6 +74,9 @@ func (c *cli) ownDir(in *boxed) (remove func(), err error) {
 // makeRunDir makes a directory of a run in a data directory. It is the run's while held is open.
 func makeRunDir(data string) (dir string, held *os.File, err error) {
 	runs := filepath.Join(data, runsDir)
+	if longest := filepath.Join(runs, runPrefix+strings.Repeat("A", runName), strings.Repeat("0", 16), "socket"); len(longest) > config.MaxSocketPath {
+		return "", nil, fmt.Errorf("%s is too long for the path of a socket", longest)
+	}
 	if err := ownAbove(data); err != nil {
 		return "", nil, err
 	}
@@ -86,15 +95,11 @@ func makeRunDir(data string) (dir string, held *os.File, err error) {
 	if err := bury(runs); err != nil {
 		return "", nil, err
 	}
-	if dir, err = os.MkdirTemp(runs, runPrefix); err != nil { // mode 0700
+	dir = filepath.Join(runs, runPrefix+rand.Text()[:runName])
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", nil, err
 	}
-	if longest := filepath.Join(dir, "lent", "socket"); len(longest) > config.MaxSocketPath {
-		err = fmt.Errorf("%s is too long for the path of a socket", longest)
-	} else {
-		held, err = flocked(dir, syscall.LOCK_EX|syscall.LOCK_NB)
-	}
-	if err != nil {
+	if held, err = flocked(dir, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = os.Remove(dir)
 		return "", nil, err
 	}

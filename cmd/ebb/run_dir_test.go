@@ -2,16 +2,21 @@ package main
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"ebb/cmd/ebb/internal/config"
 )
 
 // own makes the directory of a run, until the test ends.
 func own(t *testing.T, c *cli) string {
 	t.Helper()
 	in := &boxed{}
-	remove, err := c.ownDir(in)
+	remove, err := ownDir(in, c.runPlaces())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,11 +24,23 @@ func own(t *testing.T, c *cli) string {
 	return in.dir
 }
 
+// shortHome is a home whose runs have room for their sockets, wherever this machine has its
+// temporary files.
+func shortHome(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, `[a*?\`)
+}
+
 // TestRunDirsArePrivate: whichever data directory one run is told, its directory is in no box of
 // another, whatever that one is told, and whatever the places are called.
 func TestRunDirsArePrivate(t *testing.T) {
 	t.Parallel()
-	home := filepath.Join(t.TempDir(), `[a*?\`)
+	home := shortHome(t)
 	file := filepath.Join(t.TempDir(), "ebb.yaml")
 	if err := os.WriteFile(file, []byte("data_dir: "+filepath.Join(t.TempDir(), "data")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,13 +129,34 @@ func TestRunDir(t *testing.T) {
 			t.Errorf("%s: left behind is %v", what, left)
 		}
 		// The next place is taken.
-		c := &cli{environ: []string{"XDG_DATA_HOME=" + filepath.Dir(data), "EBB_DATA_DIR=" + good}}
-		if err := os.Rename(data, filepath.Join(filepath.Dir(data), "ebb")); err != nil {
+		in := &boxed{}
+		remove, err := ownDir(in, []string{data, good})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got := own(t, c); filepath.Dir(got) != filepath.Join(good, runsDir) {
-			t.Errorf("%s: %s", what, got)
+		if filepath.Dir(in.dir) != filepath.Join(good, runsDir) {
+			t.Errorf("%s: %s", what, in.dir)
 		}
+		remove()
+	}
+}
+
+// TestRunPlaces: a run looks in those places first that every run of its user knows.
+func TestRunPlaces(t *testing.T) {
+	t.Parallel()
+	c := &cli{environ: []string{"HOME=/home/me", "EBB_DATA_DIR=/data"}}
+	want := []string{"/home/me/.local/share/ebb"}
+	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil {
+		want = append(want, filepath.Join(u.HomeDir, ".local/share/ebb"))
+	}
+	want = append(want, "/data")
+	if got := c.runPlaces(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	long := filepath.Join(shortHome(t), strings.Repeat("a", config.MaxSocketPath))
+	if remove, err := ownDir(&boxed{}, []string{long}); err == nil {
+		remove()
+		t.Error("a run has a directory that has no room for its sockets")
 	}
 }
 
@@ -126,7 +164,6 @@ func TestRunDir(t *testing.T) {
 func TestBury(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	c := &cli{environ: []string{"EBB_DATA_DIR=" + data}}
 	dead, held, err := makeRunDir(data)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +182,11 @@ func TestBury(t *testing.T) {
 	if err := held.Close(); err != nil { // as the kernel does
 		t.Fatal(err)
 	}
-	_ = own(t, c)
+	remove, err := ownDir(&boxed{}, []string{data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
 	for path, want := range map[string]bool{dead: false, lives: true, other: true} {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("%s: %v", path, err)

@@ -113,7 +113,7 @@ func (c *cli) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err er
 	if err != nil {
 		return err
 	}
-	remove, err := c.ownDir(in)
+	remove, err := ownDir(in, c.runPlaces())
 	if err != nil {
 		return err
 	}

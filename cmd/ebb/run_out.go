@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"ebb/broker"
+	"ebb/broker/egress"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
 	"ebb/cmd/ebb/internal/ask"
@@ -43,12 +46,14 @@ func parseGiven(flag string, lines []string) ([]given, error) {
 
 // wayOut opens the way out of the box at ebb. Where there is none the command runs without:
 // it has no network then.
-func (c *cli) wayOut(ctx context.Context, o *client.Operator, taskID string, in *boxed) error {
-	b, err := o.OpenBox(ctx, taskID, in.tool)
+func (c *cli) wayOut(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed) error {
+	b, err := o.OpenBox(ctx, taskID, broker.BoxSpec{Tool: in.tool})
 	switch {
-	case !in.joined && client.IsKind(err, broker.NotFound), client.IsKind(err, broker.Conflict):
+	case !in.joined && client.IsKind(err, broker.NotFound):
 		c.sayf("ebb: the box has no way out: %s\n", explain(err))
 		return nil
+	case client.IsKind(err, broker.Conflict): // it may be of ebb's machine, which is another
+		return c.wayOutFar(ctx, serving, o, taskID, in, explain(err))
 	case err != nil:
 		return err
 	}
@@ -56,22 +61,85 @@ func (c *cli) wayOut(ctx context.Context, o *client.Operator, taskID string, in 
 	dir, err := c.openOut(b.Socket)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		c.sayf("ebb: the box has no way out: its socket is not on this machine, or not for this user; ebb would have to be here, and be yours\n")
-		return nil
+		if _, err := o.CloseBox(ctx, b); err != nil {
+			return err
+		}
+		in.out = nil
+		return c.wayOutFar(ctx, serving, o, taskID, in, "ebb is not on this machine, or not for this user")
 	case err != nil:
 		return fail("what ebb names as the way out of the box is none: "+err.Error(), "check that --url is your ebb's; it must run as you or as root")
 	}
-	in.mount("out", dir)
-	in.carry(box.ProxyPort, box.Tunnel)
-	if in.spec.Direct, err = box.Directs(in.hosts); err != nil {
+	return in.leads(dir, b, func(id box.Identity) error {
+		_, err := o.RegisterBox(ctx, b, id.NetNS)
+		return err
+	})
+}
+
+// wayOutFar opens the way out of a box whose ebb is on another machine: this process is the door, and
+// hands its connections on. why says what keeps the box from one of ebb's own.
+func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed, why string) error {
+	b, err := o.OpenBox(ctx, taskID, broker.BoxSpec{Tool: in.tool, Identity: broker.BoxByRunner})
+	if client.IsKind(err, broker.Conflict) {
+		if said := explain(err); said != why {
+			why += "; " + said
+		}
+		c.sayf("ebb: the box has no way out: %s\n", why)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	in.spec.Files = map[string][]byte{box.Bundle: []byte(b.CA)}
-	in.spec.Env = append(in.spec.Env, box.Bootstrap()...)
-	in.spec.Ready = func(id box.Identity) error {
-		// Nothing of the command runs until ebb knows which connections are the box's.
-		if _, err := o.RegisterBox(ctx, b, id.NetNS); err != nil {
-			return fmt.Errorf("the box could not be made known to ebb: %w", err)
+	in.out = &b
+	door, err := egress.NewDoor(in.dir, b, broker.BoxByKernel, c.strangers())
+	if errors.Is(err, egress.ErrKernel) {
+		c.sayf("ebb: the box has no way out: %s\n", err)
+		_, err = o.CloseBox(ctx, b)
+		in.out = nil
+		return err
+	}
+	if err != nil {
+		return fail("the way out of the box cannot be made: "+err.Error(), dirAdvice(in.dir))
+	}
+	dir, err := box.OpenSocketDir(door.Socket(), uint32(os.Geteuid()))
+	if err != nil {
+		_ = door.Close()
+		return fail(err.Error(), dirAdvice(in.dir))
+	}
+	var once sync.Once
+	carrier := egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+		conn, err := handOn(ctx, o, b)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, egress.ErrBusy) {
+			once.Do(func() { c.sayf("ebb: a connection of the box could not be handed on: %s\n", explain(err)) })
+		}
+		return conn, err
+	}}
+	go func() { _ = carrier.Serve(serving, door) }()
+	return in.leads(dir, b, func(id box.Identity) error { return door.Register(id.NetNS) })
+}
+
+// strangers says once that somebody else has come to a box's way out.
+func (c *cli) strangers() func(uint64, error) {
+	say := sync.OnceFunc(func() { c.sayf("ebb: a process that is not in the box has come to its way out, and was turned away\n") })
+	return func(uint64, error) { say() }
+}
+
+// leads has a box find its way out. Nothing of the command runs until it is known, by register, which
+// connections are the box's.
+func (b *boxed) leads(dir *os.File, x broker.Box, register func(box.Identity) error) (err error) {
+	ca, err := certificateOf(x)
+	if err != nil {
+		return errors.Join(err, dir.Close())
+	}
+	b.mount("out", dir)
+	b.carry(box.ProxyPort, box.Tunnel)
+	if b.spec.Direct, err = box.Directs(b.hosts); err != nil {
+		return err
+	}
+	b.spec.Files = map[string][]byte{box.Bundle: ca}
+	b.spec.Env = append(b.spec.Env, box.Bootstrap()...)
+	b.spec.Ready = func(id box.Identity) error {
+		if err := register(id); err != nil {
+			return fmt.Errorf("the box could not be made known to its way out: %w", err)
 		}
 		return nil
 	}

@@ -34,6 +34,7 @@ type outBed struct {
 	work   string
 	host   string   // name and port of the upstream
 	env    []string // of ebb, beside what each has
+	hidden string   // directory that ebb does not find from now on; "" = none
 	stderr bytes.Buffer
 	also   http.HandlerFunc // answers what nobody else does; nil = an echo
 
@@ -171,7 +172,11 @@ func (b *outBed) must(cmd *exec.Cmd) string {
 // ebb is a command line of ebb where the upstream's name is known. What it finds in its environment is
 // for no box (E114).
 func (b *outBed) ebb(args ...string) *exec.Cmd {
-	all := append([]string{"--mount", "--propagation", "slave", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, filepath.Join(b.home, "hosts"), b.bin, "--config", filepath.Join(b.home, "ebb.yaml")}, args...)
+	script := `mount --bind "$0" /etc/hosts && exec "$@"`
+	if b.hidden != "" {
+		script = "mount -t tmpfs none '" + b.hidden + "' && " + script
+	}
+	all := append([]string{"--mount", "--propagation", "slave", "sh", "-c", script, filepath.Join(b.home, "hosts"), b.bin, "--config", filepath.Join(b.home, "ebb.yaml")}, args...)
 	cmd := exec.Command("unshare", all...)
 	cmd.Dir, cmd.Env = b.work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home, "SECRET_OF_THE_RUNNER=canary"}
 	cmd.Env = append(cmd.Env, b.env...)

@@ -103,10 +103,10 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	if err := n.core(ctx, s, metrics); err != nil {
+	if err := n.openTranscripts(s); err != nil {
 		return nil, err
 	}
-	if err := n.openTranscripts(s); err != nil {
+	if err := n.core(ctx, s, metrics); err != nil {
 		return nil, err
 	}
 	if err := n.openEgress(ctx, s); err != nil {
@@ -184,7 +184,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	// The broker refills the ledger before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
-		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now,
+		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now,
 	})
 	return err
 }
@@ -209,7 +209,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Transcripts: n.apiTranscripts(), Now: s.Now})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

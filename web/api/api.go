@@ -17,17 +17,16 @@ import (
 
 // Config is what New needs.
 type Config struct {
-	Broker      *broker.Broker   // required; its issuer must be the Mux's public URL
-	Mux         *web.Mux         // required: where the routes are registered
-	MCPCompat   bool             // metadata as MCP clients demand it, with an authorization endpoint that refuses
-	MutualTLS   bool             // the listener, or a configured proxy, asks for client certificates
-	KeyMaxAge   time.Duration    // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
-	FeedMaxAge  time.Duration    // how stale a follower of the revocation feed may be; 0 = 60 s
-	SSH         SSHHosts         // what hosts fetch; nil = there is no SSH provider
-	Links       Links            // into the console; nil = none are made
-	Boxes       Boxes            // ways out of sandboxes; nil = there is no egress proxy
-	Transcripts Transcripts      // of requests through it; nil = there are none
-	Now         func() time.Time // nil = time.Now
+	Broker     *broker.Broker   // required; its issuer must be the Mux's public URL
+	Mux        *web.Mux         // required: where the routes are registered
+	MCPCompat  bool             // metadata as MCP clients demand it, with an authorization endpoint that refuses
+	MutualTLS  bool             // the listener, or a configured proxy, asks for client certificates
+	KeyMaxAge  time.Duration    // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
+	FeedMaxAge time.Duration    // how stale a follower of the revocation feed may be; 0 = 60 s
+	SSH        SSHHosts         // what hosts fetch; nil = there is no SSH provider
+	Links      Links            // into the console; nil = none are made
+	Boxes      Boxes            // ways out of sandboxes; nil = there is no egress proxy
+	Now        func() time.Time // nil = time.Now
 }
 
 // API serves one broker.
@@ -63,9 +62,6 @@ func New(c Config) (*API, error) {
 	}
 	if c.Boxes == nil {
 		c.Boxes = noBoxes{c.Broker}
-	}
-	if c.Transcripts == nil {
-		c.Transcripts = noTranscripts{}
 	}
 	issuer := c.Broker.Issuer()
 	if issuer != c.Mux.PublicURL() {
@@ -149,6 +145,7 @@ func (a *API) v1() []route {
 		{post, "/v1/tasks/:id/boxes", below, call(a, http.StatusCreated, a.openBox)},
 		{post, "/v1/tasks/:id/boxes/:box/register", below, call(a, http.StatusOK, a.registerBox)},
 		{post, "/v1/tasks/:id/boxes/:box/close", below, call(a, http.StatusOK, a.closeBox)},
+		{post, "/v1/tasks/:id/boxes/:box/connect", below, a.connectBox},
 		{get, "/v1/tasks/:id/receipt", below, call(a, http.StatusOK, a.receipt)},
 		{post, "/v1/signin-link", below, call(a, http.StatusOK, a.signInLink)},
 		{post, "/v1/enroll", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.enroll)},

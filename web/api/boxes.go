@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net"
 
 	"github.com/labstack/echo/v4"
 
@@ -9,15 +10,12 @@ import (
 	"ebb/web"
 )
 
-// Boxes opens ways out of sandboxes on this machine; *egress.Boxes does.
+// Boxes opens ways out of sandboxes; *egress.Boxes does.
 type Boxes interface {
-	Open(ctx context.Context, who broker.Principal, taskID, tool string) (broker.Box, error)
+	Open(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error)
 	Register(ctx context.Context, who broker.Principal, taskID, id string, namespace uint64) (broker.Box, error)
 	Shut(ctx context.Context, who broker.Principal, taskID, id string) (broker.Box, error)
-}
-
-type boxBody struct {
-	Tool string `json:"tool"`
+	Enter(ctx context.Context, who broker.Principal, taskID, id string) (enter func(net.Conn), err error)
 }
 
 type namespaceBody struct {
@@ -34,7 +32,7 @@ func (n noBoxes) refuse(ctx context.Context, who broker.Principal, taskID string
 	return broker.Box{}, broker.E(broker.Conflict, "This ebb runs no egress proxy. Its operator sets egress.enabled.", nil)
 }
 
-func (n noBoxes) Open(ctx context.Context, who broker.Principal, taskID, _ string) (broker.Box, error) {
+func (n noBoxes) Open(ctx context.Context, who broker.Principal, taskID string, _ broker.BoxSpec) (broker.Box, error) {
 	return n.refuse(ctx, who, taskID)
 }
 
@@ -46,8 +44,13 @@ func (n noBoxes) Shut(ctx context.Context, who broker.Principal, taskID, _ strin
 	return n.refuse(ctx, who, taskID)
 }
 
-func (a *API) openBox(c echo.Context, who broker.Principal, body boxBody) (broker.Box, error) {
-	return boxed(c)(a.cfg.Boxes.Open(c.Request().Context(), who, c.Param("id"), body.Tool))
+func (n noBoxes) Enter(ctx context.Context, who broker.Principal, taskID, _ string) (func(net.Conn), error) {
+	_, err := n.refuse(ctx, who, taskID)
+	return nil, err
+}
+
+func (a *API) openBox(c echo.Context, who broker.Principal, body broker.BoxSpec) (broker.Box, error) {
+	return boxed(c)(a.cfg.Boxes.Open(c.Request().Context(), who, c.Param("id"), body))
 }
 
 func (a *API) registerBox(c echo.Context, who broker.Principal, body namespaceBody) (broker.Box, error) {

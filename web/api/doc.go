@@ -18,7 +18,7 @@
 //	introspect.go  RFC 7662; revoke.go  RFC 7009
 //	metadata.go    RFC 8414, RFC 9728, RFC 7517 and the pages of problem types
 //	v1.go          who calls /v1; query.go its query strings and pages
-//	tasks.go boxes.go enroll.go challenge.go attestors.go requests.go leases.go usage.go transcripts.go secrets.go
+//	tasks.go boxes.go connect.go enroll.go challenge.go attestors.go requests.go leases.go usage.go transcripts.go secrets.go
 //	audit.go feed.go policy.go breakglass.go
 //	               /v1, one file per noun; export.go the record as a file
 //	signin.go      a link into the console

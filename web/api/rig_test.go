@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -21,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"ebb/attest/attesttest"
 	"ebb/attest/dpop"
 	"ebb/attest/jose"
 	"ebb/broker"
@@ -56,8 +55,6 @@ type options struct {
 	loose   bool // do not compare answers with the API document
 	body    int64
 	ssh     api.SSHHosts
-
-	transcripts api.Transcripts
 }
 
 // TestMain teaches the validator the one media type it does not know.
@@ -71,32 +68,15 @@ type rig struct {
 	env    *brokertest.Env
 	api    *api.API
 	mux    *web.Mux
-	log    *syncBuffer
+	log    *attesttest.Log
 	router routers.Router
 	loose  bool
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func newRig(t testing.TB, o options) *rig {
 	t.Helper()
 	env := brokertest.New(t, o.broker)
-	r := &rig{env: env, log: &syncBuffer{}, loose: o.loose}
+	r := &rig{env: env, log: &attesttest.Log{}, loose: o.loose}
 	r.serve(t, o)
 	return r
 }
@@ -114,7 +94,7 @@ func (r *rig) serve(t testing.TB, o options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh, Transcripts: o.transcripts,
+	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh,
 		Links: link.New(link.Config{Broker: r.env.Broker, Base: r.env.Issuer, Key: r.env.Ring.Derive("console-link"), Now: r.env.Clock.Now})})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +117,7 @@ func (r *rig) replica(t testing.TB) *rig {
 	}
 	env := *r.env
 	env.Broker, env.Registry = b, prometheus.NewRegistry()
-	other := &rig{env: &env, log: &syncBuffer{}, loose: r.loose}
+	other := &rig{env: &env, log: &attesttest.Log{}, loose: r.loose}
 	other.serve(t, options{})
 	return other
 }

@@ -25,7 +25,7 @@ func TestTranscripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	r := newRig(t, options{transcripts: store})
+	r := newRig(t, options{broker: brokertest.Config{Transcripts: store}})
 	task := storetest.Task()
 	var ids []string
 	for range 3 {
@@ -67,7 +67,7 @@ func TestTranscripts(t *testing.T) {
 	for _, id := range []string{torn, "none", "trn_00000000000000000000000000000000", "..%2f" + ids[0]} {
 		ask(brokertest.Auditor, "/"+id).problem(t, id, 404, "not_found")
 	}
-	for _, query := range []string{"?limit=0", "?order=asc", "?task_id=a&task_id=b"} {
+	for _, query := range []string{"?limit=0", "?order=asc", "?task_id=a&task_id=b", "?after=z", "?after=" + task.ID, "?after=" + ids[0] + "0"} {
 		ask(brokertest.Auditor, query).problem(t, query, 400, "invalid_request")
 	}
 	es, err := r.env.Broker.Entries(t.Context(), r.env.Principals[brokertest.Auditor], broker.EntryFilter{Kind: audit.TranscriptRead})

@@ -2,19 +2,40 @@ package client
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"ebb/broker"
 )
 
-// OpenBox opens a way out for a tool of a task ("" = any) on the machine of the broker.
-func (o *Operator) OpenBox(ctx context.Context, taskID, tool string) (broker.Box, error) {
+// OpenBox opens a way out for a tool of a task: on the machine of the broker, or, with
+// broker.BoxByRunner, on this one; then ConnectBox hands its connections on.
+func (o *Operator) OpenBox(ctx context.Context, taskID string, spec broker.BoxSpec) (broker.Box, error) {
 	var out broker.Box
-	return out, o.do(ctx, http.MethodPost, taskPath(taskID, "/boxes"), nil, struct {
-		Tool string `json:"tool,omitempty"`
-	}{tool}, &out)
+	return out, o.do(ctx, http.MethodPost, taskPath(taskID, "/boxes"), nil, spec, &out)
 }
+
+// ConnectBox hands one connection of a box on: what is written to it and read from it is what the box
+// would say to its socket. It is the caller's to close; ctx ends only the way to it.
+func (o *Operator) ConnectBox(ctx context.Context, x broker.Box) (io.ReadWriteCloser, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	resp, err := o.authorized(ctx, call{method: http.MethodPost, path: boxPath(x, "/connect"), upgrade: upgradeEgress})
+	if err != nil {
+		return nil, err
+	}
+	conn, is := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !is || !strings.EqualFold(resp.Header.Get("Upgrade"), upgradeEgress) {
+		_ = resp.Body.Close()
+		return nil, badAnswer("is none of ebb's egress; check that what is between passes Upgrade on", nil)
+	}
+	return conn, nil
+}
+
+// upgradeEgress is the protocol of ConnectBox, as web/api names it.
+const upgradeEgress = "ebb-egress"
 
 // RegisterBox says which network namespace is the box's, by its inode, before anything
 // runs in it.

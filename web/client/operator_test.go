@@ -179,7 +179,10 @@ func TestRoutes(t *testing.T) {
 		{"Task", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "tsk_1"); return err }, `GET /v1/tasks/tsk_1`},
 		{"hostile id", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "../x?y#z/"); return err }, `GET /v1/tasks/..%2Fx%3Fy%23z%2F`},
 		{"Heartbeat", func(ctx context.Context, o op) error { _, err := o.Heartbeat(ctx, "t"); return err }, `POST /v1/tasks/t/heartbeat`},
-		{"OpenBox", func(ctx context.Context, o op) error { _, err := o.OpenBox(ctx, "t", "git"); return err }, `POST /v1/tasks/t/boxes {"tool":"git"}`},
+		{"OpenBox", func(ctx context.Context, o op) error {
+			_, err := o.OpenBox(ctx, "t", broker.BoxSpec{Tool: "git"})
+			return err
+		}, `POST /v1/tasks/t/boxes {"tool":"git"}`},
 		{"RegisterBox", func(ctx context.Context, o op) error {
 			_, err := o.RegisterBox(ctx, broker.Box{ID: "../b", TaskID: "t"}, 7)
 			return err

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 type peer struct {
 	issuer, base string
 	http         http.Client
+	upgrading    sync.Once
+	first        http.Client       // http by HTTP/1.1, once upgrading is done
 	outside      http.RoundTripper // to everybody but ebb; nil = the default one
 	now          func() time.Time
 	timeout      time.Duration
@@ -42,6 +45,7 @@ type call struct {
 	method, path string
 	query        url.Values
 	kind         string // Content-Type
+	upgrade      string // protocol to go over to, which HTTP/1.1 alone has; "" = none
 	body         []byte
 	key          jose.Signer // of the proof
 	scheme       string
@@ -68,7 +72,7 @@ func (p *peer) send(ctx context.Context, c call) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		resp, err := p.http.Do(req)
+		resp, err := p.doer(c).Do(req)
 		if err != nil {
 			return nil, unreachable(err)
 		}
@@ -76,7 +80,7 @@ func (p *peer) send(ctx context.Context, c call) (*http.Response, error) {
 		if fresh != "" {
 			slot.Store(&fresh)
 		}
-		if resp.StatusCode/100 == 2 {
+		if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols && c.upgrade != "" {
 			return resp, nil
 		}
 		problem := readProblem(resp, p.now())
@@ -105,7 +109,36 @@ func (p *peer) request(ctx context.Context, c call, nonce string) (*http.Request
 	if c.kind != "" {
 		req.Header.Set("Content-Type", c.kind)
 	}
+	if c.upgrade != "" {
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", c.upgrade)
+	}
 	return req, authorize(req, c.scheme, c.token, c.key, p.issuer+c.path, nonce, p.now())
+}
+
+// doer is the client for a call: one of its own for what HTTP/2 cannot say.
+func (p *peer) doer(c call) *http.Client {
+	if c.upgrade == "" {
+		return &p.http
+	}
+	p.upgrading.Do(func() {
+		p.first = p.http
+		t, is := p.http.Transport.(*http.Transport)
+		if p.http.Transport == nil {
+			t, is = http.DefaultTransport.(*http.Transport)
+		}
+		if is {
+			t = t.Clone()
+			t.Protocols = new(http.Protocols)
+			t.Protocols.SetHTTP1(true)
+			if t.TLSClientConfig != nil {
+				t.TLSClientConfig.NextProtos = nil // of one that has been used they name HTTP/2
+			}
+			p.first.Transport = t
+		}
+		p.first.Timeout = 0 // it would bound what is said afterwards
+	})
+	return &p.first
 }
 
 // json makes the call within the timeout and decodes a JSON answer into out;

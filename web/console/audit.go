@@ -25,6 +25,7 @@ type auditPage struct {
 	Pager   pager
 	Narrow  string
 	All     bool // who looks sees the chains too
+	Said    bool // and what was written down of requests
 }
 
 // entryKinds is what the kind of a filter can be: each kind, and what begins alike.
@@ -59,7 +60,7 @@ func (s *Console) audit(c echo.Context, v *visit) error {
 	if err := a.done(); err != nil {
 		return err
 	}
-	page := auditPage{Filter: a.filter(), Kinds: entryKinds(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: address("/audit", a.kept.Encode()),
+	page := auditPage{Filter: a.filter(), Said: s.b.MayReadTranscripts(v.Principal) == nil, Kinds: entryKinds(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: address("/audit", a.kept.Encode()),
 		CSV: address("/audit.csv", a.kept.Encode()), JSONL: address("/audit.jsonl", a.kept.Encode())}
 	with := maps.Clone(a.kept)
 	with.Set("kept", "true")

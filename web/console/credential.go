@@ -11,6 +11,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/egress/transcript"
 )
 
 // narrowedRows and leaseEntries bound what a page of one credential lists.
@@ -21,15 +22,16 @@ const (
 
 type credentialPage struct {
 	credential
-	Life     []moment
-	Narrowed []credential
-	More     bool // there are more that were narrowed from it
-	Entries  []audit.Entry
-	Reads    bool // who looks sees the record of it
-	Task     broker.Task
-	Revoke   bool // may be revoked by who looks, and there is something to revoke
-	Retry    bool
-	Force    bool
+	Life        []moment
+	Narrowed    []credential
+	More        bool // there are more that were narrowed from it
+	Entries     []audit.Entry
+	Reads       bool // who looks sees the record of it
+	Transcripts transcriptsOf
+	Task        broker.Task
+	Revoke      bool // may be revoked by who looks, and there is something to revoke
+	Retry       bool
+	Force       bool
 }
 
 // moment is one of a life.
@@ -68,6 +70,7 @@ func (s *Console) credential(c echo.Context, v *visit) error {
 			return err
 		}
 	}
+	page.Transcripts = s.transcriptsOf(v, "lease="+id, transcript.Filter{LeaseID: id})
 	page.Life = page.life()
 	ends := v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && page.Task.Runner == v.ID
 	page.Revoke = ends && (l.State == broker.LeaseLive || l.State == broker.LeaseIntent)

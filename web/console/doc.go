@@ -26,6 +26,7 @@
 //	credential.go   one of them, its life and its end; receipt.go; pager.go  the pages beside a page of a list
 //	tasks.go    tasks; task.go  one of them, timeline.go  its life as a picture; sandbox.go what a sandbox proved
 //	audit.go    the record; entry.go  one entry, and the chains; entries.go  entries on other pages
+//	transcripts.go  what was written down of requests; transcript.go  one of them, as text
 //	policy.go   policies in force and what was published; policy_ask.go  what would happen
 //	draft.go    a draft of policies: edited by its author, file by file (draft_file.go), published by somebody else;
 //	            replay.go  what it would have decided

@@ -33,7 +33,7 @@ const shownData = 160
 func entryRows(v view, entries []audit.Entry) entryTable {
 	t := entryTable{View: v}
 	for _, e := range entries {
-		row := entryRow{Entry: e, About: aboutOf(e)}
+		row := entryRow{Entry: e, About: aboutOf(v, e)}
 		if id := broker.CoveredBy(e); id != "" {
 			row.About = append(row.About, about{"", "covered by grant, nobody was asked:"}, about{"/requests/" + id, id})
 		}
@@ -45,13 +45,16 @@ func entryRows(v view, entries []audit.Entry) entryTable {
 	return t
 }
 
-// aboutOf names what an entry is about.
-func aboutOf(e audit.Entry) []about {
+// aboutOf names what an entry is about, as far as there are pages of it for who looks.
+func aboutOf(v view, e audit.Entry) []about {
 	var out []about
 	for _, x := range []struct{ page, id string }{{"/tasks/", e.TaskID}, {"/credentials/", e.LeaseID}, {"/requests/", e.RequestID}} {
 		if x.id != "" {
 			out = append(out, about{x.page + x.id, x.id})
 		}
+	}
+	if id := broker.TranscriptOf(e); id != "" && v.s.b.MayReadTranscripts(v.Who.Principal) == nil {
+		out = append(out, about{transcriptsPath + "/" + id, id})
 	}
 	return out
 }

@@ -49,7 +49,7 @@ func (s *Console) entry(c echo.Context, v *visit) error {
 		}
 		page.Data = indented.String()
 	}
-	page.About = aboutOf(e)
+	page.About = aboutOf(s.view(c, v, frame{}, nil), e)
 	return s.draw(c, http.StatusOK, v, "entry", frame{Title: "Entry of the record", Nav: "/audit"}, page)
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ var byRole = map[string][2]string{
 
 // rolesHouse has somebody of every single role.
 func rolesHouse(t *testing.T) *house {
-	return newHouse(t, brokertest.Config{BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, PerDay: 1000}, People: []broker.Principal{
+	return newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts")), BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, PerDay: 1000}, People: []broker.Principal{
 		{ID: "op", Roles: []broker.Role{broker.RoleOperator}}, {ID: "op2", Roles: []broker.Role{broker.RoleOperator}}, {ID: "out", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"others"}},
 	}})
 }
@@ -135,6 +136,8 @@ func (b *browser) calls(method, path, draft string, lists bool) bool {
 		id = r.ID
 	case strings.HasPrefix(path, "/credentials"):
 		id = lease
+	case strings.HasPrefix(path, "/transcripts"):
+		id = h.transcribed(task.ID, lease, nil, nil)
 	case strings.HasPrefix(path, "/sandboxes"):
 		id = "sbx_" + task.ID[4:]
 	}

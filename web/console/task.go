@@ -10,6 +10,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
+	"ebb/broker/egress/transcript"
 )
 
 const (
@@ -24,6 +25,7 @@ type taskPage struct {
 	Above, Below []task
 	Reads        bool // who looks sees the record of it
 	Listed       bool // who looks sees credentials
+	Transcripts  transcriptsOf
 	Stop         bool // and may stop it
 	Resume       bool // and may let it mint again
 	Live         []credential
@@ -84,6 +86,7 @@ func (s *Console) taskTimeline(c echo.Context, v *visit) error {
 	}
 	page.task, page.Filter = task{t}, a.filter()
 	page.Reads, page.Listed = v.Has(readers...), v.Has(credentialReaders...)
+	page.Transcripts = s.transcriptsOf(v, "task="+t.ID, transcript.Filter{TaskID: t.ID})
 	page.Stop = t.State != broker.TaskClosed && (v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && t.Runner == v.ID)
 	page.Resume = broker.MayResume(v.Principal, t)
 	if err := s.relatives(c, v, &page); err != nil {

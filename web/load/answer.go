@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 )
 
@@ -62,7 +63,7 @@ func (a *answers) resume() (status int, body []byte, err error) {
 	case a.n != end:
 		return 0, nil, errMore
 	case h.closes:
-		return 0, nil, errClose
+		return 0, nil, fmt.Errorf("%w: it said %d %.300q", errClose, h.status, body)
 	}
 	return h.status, body, nil
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // childTime is more than any child needs, on a busy machine too.
-const childTime = 90 * time.Second
+const childTime = 4 * time.Minute
 
 // rig is one party and the directory that brokers share, one after the other.
 type rig struct {

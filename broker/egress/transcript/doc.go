@@ -5,7 +5,7 @@
 //	transcript.go  Transcript: what is written of one request, as JSON
 //	store.go       Store: its directory, and how much there is room for
 //	entry.go       Entry: begins, ends, or is dropped
-//	read.go        lists and reads them
+//	read.go        lists, counts and reads them
 //	erase.go       erases what is older than it may be
 //	name.go        what their files are called
 //

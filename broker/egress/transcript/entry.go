@@ -77,8 +77,10 @@ func (e *Entry) End(request Body, answer Message) (err error) {
 		takes := e.reserved
 		if info, statErr := e.s.dir.Lstat(e.name); statErr == nil {
 			takes = blocks(info.Size())
+		} else if errors.Is(statErr, os.ErrNotExist) { // removed by hand
+			takes = 0
 		}
-		e.s.settle(e.root, e.name, e.reserved, takes)
+		e.s.settle(e.root, e.name, takes)
 	})
 	return err
 }
@@ -90,6 +92,6 @@ func (e *Entry) Drop() {
 		if err := e.s.dir.Remove(e.name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			takes = e.reserved
 		}
-		e.s.settle(e.root, e.name, e.reserved, takes)
+		e.s.settle(e.root, e.name, takes)
 	})
 }

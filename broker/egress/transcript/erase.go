@@ -31,7 +31,7 @@ func (s *Store) Run(ctx context.Context, log *slog.Logger) {
 }
 
 // Erase erases what is older than it may be, and says how many that were. Those whose request is
-// under way stay until it is over.
+// under way stay until it is over. Room that somebody has made by hand is there from then on.
 func (s *Store) Erase() (int, error) { return s.erase(0) }
 
 // erase does so unless that was done less than so long ago.
@@ -59,14 +59,14 @@ func (s *Store) erase(apart time.Duration) (n int, err error) {
 			n++
 		}
 	}
-	return n, err
+	return n, errors.Join(err, s.recount())
 }
 
 // eraseOne erases a file that is over. Who is faster counts it.
 func (s *Store) eraseOne(root, name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy[name] {
+	if s.busy[name] > 0 {
 		return false, nil
 	}
 	info, err := s.dir.Lstat(name)
@@ -80,5 +80,6 @@ func (s *Store) eraseOne(root, name string) (bool, error) {
 		return false, err
 	}
 	s.add(root, -blocks(info.Size()))
+	s.over--
 	return true, nil
 }

@@ -23,6 +23,9 @@ func NewID() string {
 	return prefix + hex.EncodeToString(u[:])
 }
 
+// ValidID reports whether a transcript can have this id.
+func ValidID(id string) bool { return idForm.MatchString(id) }
+
 // name is that of a file. ok is false for ids of another form: nothing of a box's makes a path.
 func (h Head) name() (name string, ok bool) {
 	name = strings.Join([]string{h.ID, h.root, h.TaskID, h.LeaseID}, ".")
@@ -42,4 +45,10 @@ func named(name string) (h Head, at time.Time, ok bool) {
 	}
 	sec, nsec := u.Time().UnixTime()
 	return h, time.Unix(sec, nsec).UTC(), true
+}
+
+// is reports whether a file of this name is of h.
+func (h Head) is(name string) bool {
+	n, _, ok := named(name)
+	return ok && n.ID == h.ID && n.TaskID == h.TaskID && n.LeaseID == h.LeaseID
 }

@@ -1,9 +1,12 @@
 package transcript
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 )
@@ -11,8 +14,13 @@ import (
 // Filter selects transcripts; "" = any.
 type Filter struct {
 	TaskID, LeaseID string
-	After           string // the id of the last one of the page before
+	After           string // older ones than this id: the last of the page before
+	Before          string // newer ones than this id, those next to it: a page back
 	Limit           int    // 0 = 100
+}
+
+func (f Filter) selects(h Head) bool {
+	return (f.TaskID == "" || h.TaskID == f.TaskID) && (f.LeaseID == "" || h.LeaseID == f.LeaseID) && (f.After == "" || h.ID < f.After) && (f.Before == "" || h.ID > f.Before)
 }
 
 const (
@@ -49,31 +57,46 @@ func (s *Store) List(f Filter) ([]Head, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.Before == "" {
+		slices.Reverse(names)
+	}
 	out := []Head{}
-	for _, name := range slices.Backward(names) {
+	for _, name := range names {
 		h, at, _ := named(name)
-		if h.At = at; f.After != "" && h.ID >= f.After || f.TaskID != "" && h.TaskID != f.TaskID || f.LeaseID != "" && h.LeaseID != f.LeaseID {
+		if h.At = at; !f.selects(h) {
 			continue
 		}
-		t, err := s.read(name)
+		head, err := s.head(name)
 		switch {
 		case errors.Is(err, ErrNotFound): // erased meanwhile
 			continue
-		case errors.Is(err, ErrTorn): // that it is there is all that is known of it
-			t.Head = h
-		case err != nil:
-			return nil, err
+		case err != nil: // that it is there is all that is known of it, and hides no other
+			head = h
 		}
-		if out = append(out, t.Head); len(out) == f.Limit {
+		if out = append(out, head); len(out) == f.Limit {
 			break
 		}
+	}
+	if f.Before != "" {
+		slices.Reverse(out)
 	}
 	return out, nil
 }
 
+// Count is how many a filter selects, whatever its limit.
+func (s *Store) Count(f Filter) (n int, err error) {
+	names, err := s.names()
+	for _, name := range names {
+		if h, _, _ := named(name); f.selects(h) {
+			n++
+		}
+	}
+	return n, err
+}
+
 // Read is one transcript, or ErrNotFound.
 func (s *Store) Read(id string) (Transcript, error) {
-	if !idForm.MatchString(id) {
+	if !ValidID(id) {
 		return Transcript{}, ErrNotFound
 	}
 	names, err := s.names()
@@ -88,10 +111,7 @@ func (s *Store) Read(id string) (Transcript, error) {
 }
 
 func (s *Store) read(name string) (Transcript, error) {
-	f, err := s.dir.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Transcript{}, ErrNotFound
-	}
+	f, err := s.open(name)
 	if err != nil {
 		return Transcript{}, err
 	}
@@ -103,9 +123,41 @@ func (s *Store) read(name string) (Transcript, error) {
 		return Transcript{}, ErrTorn
 	}
 	t, err := parse(text)
-	h, _, _ := named(name)
-	if err == nil && (t.ID != h.ID || t.TaskID != h.TaskID || t.LeaseID != h.LeaseID) {
+	if err == nil && !t.is(name) {
 		err = ErrTorn
 	}
 	return t, err
+}
+
+// head is read from the first line alone, which is the shorter one.
+func (s *Store) head(name string) (Head, error) {
+	f, err := s.open(name)
+	if err != nil {
+		return Head{}, err
+	}
+	line, err := bufio.NewReader(io.LimitReader(f, maxFile)).ReadBytes('\n')
+	if err = errors.Join(err, f.Close()); err != nil {
+		return Head{}, err
+	}
+	var h Head
+	if json.Unmarshal(line, &h) != nil || !h.is(name) {
+		return Head{}, ErrTorn
+	}
+	return h, nil
+}
+
+// open opens a file. What is called like one and is none is ErrTorn: of a pipe the end would never come.
+func (s *Store) open(name string) (*os.File, error) {
+	info, err := s.dir.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, ErrTorn
+	}
+	var f *os.File
+	if err == nil {
+		f, err = s.dir.Open(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotFound
+	}
+	return f, err
 }

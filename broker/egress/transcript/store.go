@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
+
+	"ebb/broker/egress/owndir"
 )
 
 // block is what a file takes of a disk at least, in bytes; sizes count in whole ones.
@@ -35,7 +38,8 @@ type Store struct {
 	mu   sync.Mutex
 	held int64            // bytes of files, and of what is reserved for those that are not over
 	of   map[string]int64 // the same by the task of a runner's
-	busy map[string]bool  // files that are not over
+	busy map[string]int64 // what is reserved for files that are not over
+	over int              // files that are
 	last time.Time        // when it was looked for what is too old
 }
 
@@ -51,44 +55,50 @@ func Open(c Config) (*Store, error) {
 	if err := os.Mkdir(c.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	info, err := os.Lstat(c.Dir)
+	dir, err := owndir.Open(c.Dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("transcript: %s: %w", c.Dir, err)
 	}
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("transcript: %s must be a directory, no link, that nobody but ebb's user can enter: mode 0700", c.Dir)
-	}
-	dir, err := os.OpenRoot(c.Dir)
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{cfg: c, dir: dir, of: map[string]int64{}, busy: map[string]bool{}}
-	opened, err := dir.Stat(".")
-	if err == nil && !os.SameFile(info, opened) {
-		err = fmt.Errorf("transcript: %s was changed while it was opened", c.Dir)
-	}
-	if err == nil {
-		err = s.count()
-	}
-	if err != nil {
+	s := &Store{cfg: c, dir: dir, of: map[string]int64{}, busy: map[string]int64{}}
+	if err := s.recount(); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return s, nil
 }
 
-// count takes in what an earlier process has left.
-func (s *Store) count() error {
+// recount takes in what is there when that is not what was counted: what an earlier process has left,
+// and that somebody has removed files by hand, which is the one way to make room before their time.
+func (s *Store) recount() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	names, err := s.names()
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return s.busy[name] > 0 })
+	if len(names) == s.over {
+		return nil
+	}
+	of, over := map[string]int64{}, 0
 	for _, name := range names {
 		info, err := s.dir.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		h, _, _ := named(name)
-		s.add(h.root, blocks(info.Size()))
+		of[h.root] += blocks(info.Size())
+		over++
+	}
+	for name, reserved := range s.busy {
+		h, _, _ := named(name)
+		of[h.root] += reserved
+	}
+	s.of, s.over, s.held = of, over, 0
+	for _, n := range of {
+		s.held += n
 	}
 	return nil
 }
@@ -98,7 +108,7 @@ func (s *Store) Close() error { return s.dir.Close() }
 
 func blocks(n int64) int64 { return max((n+block-1)/block, 1) * block }
 
-// add counts n more for a task, or less. s.mu is held, or nobody else has s.
+// add counts n more for a task, or less. s.mu is held.
 func (s *Store) add(root string, n int64) {
 	s.held += n
 	if s.of[root] += n; s.of[root] <= 0 {
@@ -117,14 +127,17 @@ func (s *Store) reserve(root, name string, n int64) error {
 		return fmt.Errorf("%w: %d bytes are taken by this task, of %d that others have left", ErrFull, s.of[root], s.cfg.Bytes-s.held+s.of[root])
 	}
 	s.add(root, n)
-	s.busy[name] = true
+	s.busy[name] = n
 	return nil
 }
 
-// settle has a file count as what it takes, which is no more than was reserved for it.
-func (s *Store) settle(root, name string, reserved, takes int64) {
+// settle has a file count as what it takes, which is no more than was reserved for it; 0 = it is gone.
+func (s *Store) settle(root, name string, takes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(root, takes-reserved)
+	s.add(root, takes-s.busy[name])
 	delete(s.busy, name)
+	if takes > 0 {
+		s.over++
+	}
 }

@@ -3,7 +3,6 @@ package transcript_test
 import (
 	"encoding/hex"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -78,6 +77,14 @@ func TestStore(t *testing.T) {
 	}
 	if some, err := s.List(transcript.Filter{TaskID: task, After: ids[2]}); err != nil || len(some) != 1 || some[0].ID != ids[4] {
 		t.Errorf("%+v, %v", some, err)
+	}
+	if back, err := s.List(transcript.Filter{Before: ids[3], Limit: 2}); err != nil || len(back) != 2 || back[0].ID != ids[1] || back[1].ID != ids[2] {
+		t.Errorf("a page back: %+v, %v", back, err)
+	}
+	for want, f := range map[int]transcript.Filter{5: {}, 3: {TaskID: task, Limit: 1}, 2: {TaskID: task, After: ids[0]}, 1: {LeaseID: all[1].LeaseID}, 0: {TaskID: id("tsk_")}} {
+		if n, err := s.Count(f); n != want || err != nil {
+			t.Errorf("%+v: %d, %v, want %d", f, n, err, want)
+		}
 	}
 	if some, err := s.List(transcript.Filter{LeaseID: all[1].LeaseID}); err != nil || len(some) != 1 || some[0].ID != ids[1] {
 		t.Errorf("%+v, %v", some, err)
@@ -215,43 +222,6 @@ func TestStoreErases(t *testing.T) {
 	}
 	if all, err := s.List(transcript.Filter{}); err != nil || len(all) != 1 || all[0].ID != x.ID {
 		t.Errorf("%+v, %v", all, err)
-	}
-}
-
-// A directory that is not ebb's alone is none, and files that ebb has not written are let be.
-func TestStoreIsAlone(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	c := transcript.Config{Bytes: 1 << 20, Keep: time.Hour}
-	shared, link, file := filepath.Join(dir, "shared"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
-	own := filepath.Join(dir, "own")
-	if err := errors.Join(os.Mkdir(shared, 0o700), os.Chmod(shared, 0o750), os.Mkdir(own, 0o700), os.Symlink(own, link), os.WriteFile(file, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for _, c.Dir = range []string{"", shared, link, file, filepath.Join(dir, "no", "such")} {
-		if s, err := transcript.Open(c); err == nil {
-			_ = s.Close()
-			t.Errorf("%q is opened", c.Dir)
-		}
-	}
-	c.Dir = own
-	x := of(id("tsk_"))
-	name := strings.Join([]string{x.ID, x.TaskID, x.TaskID, x.LeaseID}, ".")
-	if err := errors.Join(os.WriteFile(filepath.Join(own, "notes.txt"), []byte("mine"), 0o600), os.Symlink("/etc/passwd", filepath.Join(own, name))); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, c)
-	if got, err := s.Read(x.ID); err == nil {
-		t.Errorf("read through a link: %+v", got)
-	}
-	if err := errors.Join(os.Remove(filepath.Join(own, name)), os.WriteFile(filepath.Join(own, name), []byte(`{"id":"trn_x"`), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Read(x.ID); err == nil {
-		t.Error("a torn one was read")
-	}
-	if all, err := s.List(transcript.Filter{}); err != nil || len(all) != 1 || all[0].ID != x.ID || all[0].Host != "" || all[0].At.IsZero() {
-		t.Errorf("a torn one is listed as %+v, %v", all, err)
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 	"ebb/broker/agenttext"
 )
 
+// LeftOut stands where a text goes on; a box can write the same.
+const LeftOut = "[left out]"
+
 // Head says of which request a transcript is: what the record says of it, too.
 type Head struct {
 	ID      string    `json:"id"` // "trn_..."

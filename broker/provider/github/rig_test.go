@@ -1,7 +1,6 @@
 package github_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,26 +26,9 @@ type rig struct {
 	*github.Driver
 	hub    *githubtest.Server
 	clock  *attesttest.Clock
-	log    *buffer
+	log    *attesttest.Log
 	config github.Config
 	serial atomic.Int64
-}
-
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // The installation of every rig: 11 at acme, with repositories 1 web, 2 api and 3
@@ -72,7 +53,7 @@ func newRig(t testing.TB, change ...func(*github.Config)) *rig {
 // Server, with git on the same host.
 func newRigAt(t testing.TB, prefix string, change ...func(*github.Config)) *rig {
 	t.Helper()
-	r := &rig{clock: attesttest.NewClock(), log: &buffer{}}
+	r := &rig{clock: attesttest.NewClock(), log: &attesttest.Log{}}
 	r.hub = githubtest.New(t, githubtest.Config{Now: r.clock.Now, Prefix: prefix})
 	r.hub.Put(
 		githubtest.Repository{ID: 1, Owner: "acme", Name: "web"}, githubtest.Repository{ID: 2, Owner: "acme", Name: "api"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ebb/broker/exact"
+	"ebb/broker/provider"
 	"ebb/scopes"
 )
 
@@ -15,7 +16,7 @@ type Config struct {
 	// Port of the hosts; 0 = 443.
 	Port uint16 `json:"port,omitempty"`
 	// SealResponse are routes whose answers make credentials that stay in ebb; none is named twice.
-	SealResponse []Seal `json:"seal_response,omitempty"`
+	SealResponse []provider.SealRoute `json:"seal_response,omitempty"`
 }
 
 const maxAllow = 64

@@ -7,7 +7,7 @@
 //	config.go  Config: what may be asked for at all
 //	driver.go  Driver: Check, Mint, Revoke, Traits, Describe
 //	inject.go  Injects, Inject: which requests a lease is for
-//	seal.go    Seal: routes whose answers make credentials, which stay in ebb
+//	seal.go    Seals: routes whose answers make credentials, which stay in ebb
 //
 // A scope is <provider>:<host>/<path>:<action>. The host is a name; the path
 // is of scopes, with * for one segment and ** for all below. Actions are read (GET, HEAD),

@@ -14,7 +14,7 @@ import (
 type Driver struct {
 	allow     scopes.Set
 	port      uint16
-	routes    []route
+	routes    provider.SealRoutes
 	disclosed *provider.Disclosed // nil = answers make nothing
 }
 
@@ -32,22 +32,23 @@ func New(name string, c Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	d := &Driver{allow: set, port: cmp.Or(c.Port, 443)}
 	var errs []error
-	routes := c.routes(name, set, func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) })
+	d.routes = provider.ReadSealRoutes("seal_response", c.SealResponse, provider.SealKind{Name: name, Port: d.port, Check: d.Check, Sends: d.sends},
+		func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Driver{allow: set, port: cmp.Or(c.Port, 443), routes: routes, disclosed: disclosed(routes)}, nil
+	if !d.routes.Empty() {
+		d.disclosed = d.routes.Disclosed(provider.CommonlyDisclosed())
+	}
+	return d, nil
 }
 
-// Traits: nothing comes into being anywhere, and nothing is added to a request. Where answers
-// make credentials, nothing but time ends those at their upstream.
+// Traits: nothing comes into being anywhere, and nothing is added to a request, but for what
+// answers make.
 func (d *Driver) Traits() provider.Traits {
-	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Bare: true}
-	if len(d.routes) > 0 {
-		t.Seals, t.Revocability.Class = true, provider.ClassTTLOnly
-	}
-	return t
+	return d.routes.Promise(provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Bare: true})
 }
 
 // Check accepts what the configuration allows.

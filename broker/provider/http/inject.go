@@ -34,23 +34,15 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 		if s.Action() == "read" && r.Body != nil && r.Body != http.NoBody {
 			continue // who reads sends nothing: a body would carry out what the box knows
 		}
-		if host.Port == d.port && covers(s, host.Name, r.Method, path) {
-			return d.add(r, t)
+		if host.Port != d.port || !covers(s, host.Name, r.Method, path) {
+			continue
 		}
+		if t.Handle.Empty() {
+			return nil
+		}
+		return d.routes.Add(r, t)
 	}
 	return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
-}
-
-// add adds what an answer has made to a request, if the lease is of that.
-func (d *Driver) add(r *http.Request, t provider.Target) error {
-	if t.Handle.Empty() {
-		return nil
-	}
-	s, err := d.added(t)
-	if err == nil {
-		s.AddTo(r)
-	}
-	return err
 }
 
 // place is where a request goes, if everybody would say so.

@@ -12,15 +12,15 @@ import (
 	"ebb/scopes"
 )
 
-func sealRule() web.Seal {
-	return web.Seal{Method: "POST", Host: "login.example.com", Path: "/oauth/token", Members: []string{"access_token"}, Use: []string{"api.example.com/v1/**:read"}}
+func sealRule() provider.SealRoute {
+	return provider.SealRoute{Method: "POST", Host: "login.example.com", Path: "/oauth/token", Members: []string{"access_token"}, Use: []string{"api.example.com/v1/**:read"}}
 }
 
-func sealConfig(rules ...web.Seal) web.Config {
+func sealConfig(rules ...provider.SealRoute) web.Config {
 	return web.Config{Allow: []string{"login.example.com/oauth/**:write", "api.example.com/v1/**:read", "api.example.com/v2/**:read"}, SealResponse: rules}
 }
 
-func sealing(t testing.TB, rules ...web.Seal) *web.Driver {
+func sealing(t testing.TB, rules ...provider.SealRoute) *web.Driver {
 	t.Helper()
 	d, err := web.New("web", sealConfig(rules...))
 	if err != nil {
@@ -39,33 +39,33 @@ func TestSealingConformance(t *testing.T) {
 // TestSealRulesThatAreRefused: a route is one, allowed, and what it makes is for what is allowed.
 func TestSealRulesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*web.Seal){
-		"no method":          func(s *web.Seal) { s.Method = "" },
-		"method":             func(s *web.Seal) { s.Method = "HEAD" },
-		"lower case":         func(s *web.Seal) { s.Method = "post" },
-		"not allowed method": func(s *web.Seal) { s.Method = "GET" },
-		"host":               func(s *web.Seal) { s.Host = "*.example.com" },
-		"not allowed host":   func(s *web.Seal) { s.Host = "evil.example" },
-		"pattern":            func(s *web.Seal) { s.Path = "/oauth/*" },
-		"all below":          func(s *web.Seal) { s.Path = "/oauth/**" },
-		"slash":              func(s *web.Seal) { s.Path = "/oauth/token/" },
-		"relative":           func(s *web.Seal) { s.Path = "oauth/token" },
-		"not allowed path":   func(s *web.Seal) { s.Path = "/token" },
-		"no member":          func(s *web.Seal) { s.Members = nil },
-		"twice":              func(s *web.Seal) { s.Members = []string{"a", "a"} },
-		"five":               func(s *web.Seal) { s.Members = []string{"a", "b", "c", "d", "e"} },
-		"member":             func(s *web.Seal) { s.Members = []string{"a\"b"} },
-		"lifetime's member":  func(s *web.Seal) { s.Members = []string{"expires_in"} },
-		"no use":             func(s *web.Seal) { s.Use = nil },
-		"not allowed use":    func(s *web.Seal) { s.Use = []string{"api.example.com/**:read"} },
-		"use elsewhere":      func(s *web.Seal) { s.Use = []string{"evil.example/**:read"} },
-		"header":             func(s *web.Seal) { s.Header = "X\r\nY" },
-		"host header":        func(s *web.Seal) { s.Header = "host" },
-		"method header":      func(s *web.Seal) { s.Header = "X-HTTP-Method-Override" },
-		"framing":            func(s *web.Seal) { s.Header = "Transfer-Encoding" },
-		"prefix":             func(s *web.Seal) { s.Header, s.Prefix = "X-Api-Key", "a\r\nb: " },
-		"negative lifetime":  func(s *web.Seal) { s.Lifetime = -1 },
-		"no end":             func(s *web.Seal) { s.Lifetime = 1 << 40 },
+	for name, change := range map[string]func(*provider.SealRoute){
+		"no method":          func(s *provider.SealRoute) { s.Method = "" },
+		"method":             func(s *provider.SealRoute) { s.Method = "HEAD" },
+		"lower case":         func(s *provider.SealRoute) { s.Method = "post" },
+		"not allowed method": func(s *provider.SealRoute) { s.Method = "GET" },
+		"host":               func(s *provider.SealRoute) { s.Host = "*.example.com" },
+		"not allowed host":   func(s *provider.SealRoute) { s.Host = "evil.example" },
+		"pattern":            func(s *provider.SealRoute) { s.Path = "/oauth/*" },
+		"all below":          func(s *provider.SealRoute) { s.Path = "/oauth/**" },
+		"slash":              func(s *provider.SealRoute) { s.Path = "/oauth/token/" },
+		"relative":           func(s *provider.SealRoute) { s.Path = "oauth/token" },
+		"not allowed path":   func(s *provider.SealRoute) { s.Path = "/token" },
+		"no member":          func(s *provider.SealRoute) { s.Members = nil },
+		"twice":              func(s *provider.SealRoute) { s.Members = []string{"a", "a"} },
+		"five":               func(s *provider.SealRoute) { s.Members = []string{"a", "b", "c", "d", "e"} },
+		"member":             func(s *provider.SealRoute) { s.Members = []string{"a\"b"} },
+		"lifetime's member":  func(s *provider.SealRoute) { s.Members = []string{"expires_in"} },
+		"no use":             func(s *provider.SealRoute) { s.Use = nil },
+		"not allowed use":    func(s *provider.SealRoute) { s.Use = []string{"api.example.com/**:read"} },
+		"use elsewhere":      func(s *provider.SealRoute) { s.Use = []string{"evil.example/**:read"} },
+		"header":             func(s *provider.SealRoute) { s.Header = "X\r\nY" },
+		"host header":        func(s *provider.SealRoute) { s.Header = "host" },
+		"method header":      func(s *provider.SealRoute) { s.Header = "X-HTTP-Method-Override" },
+		"framing":            func(s *provider.SealRoute) { s.Header = "Transfer-Encoding" },
+		"prefix":             func(s *provider.SealRoute) { s.Header, s.Prefix = "X-Api-Key", "a\r\nb: " },
+		"negative lifetime":  func(s *provider.SealRoute) { s.Lifetime = -1 },
+		"no end":             func(s *provider.SealRoute) { s.Lifetime = 1 << 40 },
 	} {
 		s := sealRule()
 		change(&s)

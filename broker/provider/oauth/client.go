@@ -44,8 +44,11 @@ var codes = map[string]bool{
 // how far the server had come.
 func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]byte, error) {
 	secret, err := d.secret()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = d.certificate()
+	}
+	if err != nil { // nothing is sent
+		return nil, provider.Refused("What this provider's client logs in with is missing or unusable. Tell the operator of the broker.", err)
 	}
 	if d.cfg.Client.Auth != "client_secret_basic" {
 		form.Set("client_id", d.cfg.Client.ID)

@@ -36,9 +36,13 @@ type Config struct {
 
 // Client is ebb as the authorization server knows it.
 type Client struct {
-	ID         string `json:"id"`
-	Auth       string `json:"auth"`                  // client_secret_basic, client_secret_post or none
+	ID string `json:"id"`
+	// Auth is client_secret_basic, client_secret_post, none, or tls_client_auth and
+	// self_signed_tls_client_auth (RFC 8705 section 2), which differ to the server alone.
+	Auth       string `json:"auth"`
 	SecretFile string `json:"secret_file,omitempty"` // mode 0600
+	// CertificateFile is the PEM of a chain and its private key, mode 0600, for tls_client_auth.
+	CertificateFile string `json:"certificate_file,omitempty"`
 }
 
 // Grant is one authorization that ebb holds.
@@ -76,17 +80,11 @@ func (c Config) check(name string) error {
 	if c.Client.ID == "" {
 		bad("client.id: say who ebb is at the server")
 	}
-	switch c.Client.Auth {
-	case "client_secret_basic", "client_secret_post":
-		if c.Client.SecretFile == "" {
-			bad("client.secret_file: %s needs it", c.Client.Auth)
+	c.Client.check(bad)
+	for _, text := range []string{c.TokenEndpoint, c.RevocationEndpoint, c.IntrospectionEndpoint} {
+		if c.Client.tls() && strings.HasPrefix(text, "http:") {
+			bad("client.auth: %s needs endpoints over https", c.Client.Auth)
 		}
-	case "none":
-		if c.Client.SecretFile != "" {
-			bad("client.secret_file: without authentication it is not sent")
-		}
-	default:
-		bad("client.auth: %q is none of client_secret_basic, client_secret_post, none", c.Client.Auth)
 	}
 	if c.RevocationBound < 0 || c.RevocationBound > maxSeconds || c.AssumedLifetime < 0 || c.AssumedLifetime > maxSeconds || c.MaxLifetime < 0 || c.MaxLifetime > maxSeconds {
 		bad("revocation_bound, assumed_lifetime, max_lifetime: 1 to %d seconds", maxSeconds)
@@ -118,6 +116,23 @@ func (c Config) check(name string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// tls reports whether the client is known by a certificate.
+func (c Client) tls() bool {
+	return c.Auth == "tls_client_auth" || c.Auth == "self_signed_tls_client_auth"
+}
+
+func (c Client) check(bad func(format string, a ...any)) {
+	secret := c.Auth == "client_secret_basic" || c.Auth == "client_secret_post"
+	switch {
+	case !secret && !c.tls() && c.Auth != "none":
+		bad("client.auth: %q is none of client_secret_basic, client_secret_post, tls_client_auth, self_signed_tls_client_auth, none", c.Auth)
+	case secret != (c.SecretFile != ""):
+		bad("client.secret_file: client_secret_basic and client_secret_post need it, and nothing else sends it")
+	case c.tls() != (c.CertificateFile != ""):
+		bad("client.certificate_file: tls_client_auth and self_signed_tls_client_auth need it, and nothing else shows it")
+	}
 }
 
 func endpoint(text string) bool {

@@ -4,6 +4,7 @@
 //
 //	config.go  Config: endpoints, client authentication, which scope an action is
 //	client.go  one call to an endpoint: authentication, strict answers, errors
+//	certificate.go  the client certificate that the server knows ebb by (RFC 8705)
 //	token.go   the answer of a token endpoint (RFC 6749 section 5)
 //	driver.go  Driver: Check, Mint, Traits
 //	inject.go  Injects, Inject: which requests egress adds a token to

@@ -62,7 +62,12 @@ func New(name string, c Config, safe provider.Safe, now func() time.Time) (provi
 	if err != nil {
 		return nil, fmt.Errorf("ca_file: %w", err)
 	}
-	d := &Driver{cfg: c, safe: safe, http: provider.HTTP{Roots: roots}.Client(), now: now}
+	d := &Driver{cfg: c, safe: safe, now: now}
+	call := provider.HTTP{Roots: roots}
+	if c.Client.tls() { // a connection is that of the certificate that it was opened with
+		call.Certificate, call.OneCall = d.shown, true
+	}
+	d.http = call.Client()
 	if c.IntrospectionEndpoint != "" {
 		return prober{d}, nil
 	}

@@ -246,14 +246,23 @@ func TestChecks(t *testing.T) {
 		t.Error("a refresh token without a safe is accepted")
 	}
 	for name, spoil := range map[string]func(*oauth.Config){
-		"http":        func(c *oauth.Config) { c.TokenEndpoint = "http://op.test/token" },
-		"query":       func(c *oauth.Config) { c.RevocationEndpoint = "https://op.test/r?a=b" },
-		"fragment":    func(c *oauth.Config) { c.IntrospectionEndpoint = "https://op.test/i#" },
-		"user":        func(c *oauth.Config) { c.TokenEndpoint = "https://u:p@op.test/token" },
-		"none":        func(c *oauth.Config) { c.TokenEndpoint = "" },
-		"client":      func(c *oauth.Config) { c.Client.ID = "" },
-		"auth":        func(c *oauth.Config) { c.Client.Auth = "tls" },
-		"no secret":   func(c *oauth.Config) { c.Client.Auth = "client_secret_basic" },
+		"http":                            func(c *oauth.Config) { c.TokenEndpoint = "http://op.test/token" },
+		"query":                           func(c *oauth.Config) { c.RevocationEndpoint = "https://op.test/r?a=b" },
+		"fragment":                        func(c *oauth.Config) { c.IntrospectionEndpoint = "https://op.test/i#" },
+		"user":                            func(c *oauth.Config) { c.TokenEndpoint = "https://u:p@op.test/token" },
+		"none":                            func(c *oauth.Config) { c.TokenEndpoint = "" },
+		"client":                          func(c *oauth.Config) { c.Client.ID = "" },
+		"auth":                            func(c *oauth.Config) { c.Client.Auth = "tls" },
+		"no secret":                       func(c *oauth.Config) { c.Client.Auth = "client_secret_basic" },
+		"no certificate":                  func(c *oauth.Config) { c.Client.Auth = "tls_client_auth" },
+		"a certificate that is not shown": func(c *oauth.Config) { c.Client.CertificateFile = "/x" },
+		"two ways": func(c *oauth.Config) {
+			c.Client = oauth.Client{ID: "ebb", Auth: "self_signed_tls_client_auth", CertificateFile: "/x", SecretFile: "/y"}
+		},
+		"a certificate in the clear": func(c *oauth.Config) {
+			c.Client = oauth.Client{ID: "ebb", Auth: "tls_client_auth", CertificateFile: "/x"}
+			c.RevocationEndpoint = "http://127.0.0.1/revoke"
+		},
 		"lone secret": func(c *oauth.Config) { c.Client.SecretFile = "/x" },
 		"own":         func(c *oauth.Config) { c.Grants["x"] = oauth.Grant{Actions: map[string]string{"read": "a"}} },
 		"pattern":     func(c *oauth.Config) { c.Grants["*"] = c.Grants["drive"] },

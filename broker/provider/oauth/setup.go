@@ -5,7 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
+	"ebb/broker/clientcert"
 	"ebb/broker/provider"
 )
 
@@ -18,6 +20,13 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	}
 	if _, err := d.secret(); err != nil {
 		fatal("The client's secret cannot be read.", "Write it to client.secret_file, mode 0600.")
+	}
+	c, err := d.certificate()
+	switch {
+	case err != nil:
+		fatal("What the client certificate is read from does not hold one: "+err.Error()+".", "Write chain and private key to client.certificate_file as PEM, mode 0600.")
+	case c != nil && c.NotAfter().Sub(d.now()) < clientcert.Soon:
+		out = append(out, provider.Finding{What: "The client certificate, or one of its chain, expires on " + c.NotAfter().UTC().Format(time.RFC3339) + ", and nothing is minted or revoked from then on.", Remedy: "Put a new one in its place: it holds for the next call."})
 	}
 	for _, res := range slices.Sorted(maps.Keys(d.cfg.Grants)) {
 		name := d.cfg.Grants[res].RefreshToken
@@ -34,7 +43,10 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	}
 	// A token that never was is revoked with 200 (RFC 7009 section 2.2), if the
 	// client is who it says it is.
-	err := d.Revoke(ctx, provider.Target{Handle: provider.NewSecret("ebb-set-up-check")})
+	err = d.Revoke(ctx, provider.Target{Handle: provider.NewSecret("ebb-set-up-check")})
+	if errors.Is(err, provider.ErrRefused) { // nothing could be sent, which is said above
+		return out
+	}
 	if oe, ok := errors.AsType[*oauthError](err); ok {
 		fatal("The server refuses the client: "+oe.Error()+".", "Check client.id, client.auth, the secret and revocation_endpoint.")
 	} else if err != nil {

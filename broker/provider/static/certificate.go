@@ -15,7 +15,7 @@ func (d *Driver) Presents(ctx context.Context, r *http.Request, t provider.Targe
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
 		return nil, errOver
 	}
-	if err := d.mine(r, t.Scopes); err != nil {
+	if err := d.mine(r, t); err != nil {
 		return nil, err
 	}
 	return d.certificate(ctx)

@@ -26,6 +26,10 @@ type Config struct {
 	ClientCertificate *Kept `json:"client_certificate,omitempty"`
 	// Secret values of answers, by name; nil = provider.CommonlyDisclosed, {} = none.
 	Disclosed *provider.Disclosed `json:"disclosed,omitempty"`
+	// SealResponse are routes whose answers make credentials that stay in ebb, and are added in the
+	// place of Secret to the requests that they are for; none is named twice. Host is one of Hosts,
+	// Use names scopes of Grants. Secret is added to none of the requests of Use.
+	SealResponse []provider.SealRoute `json:"seal_response,omitempty"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
 	Grants provider.Grants[exact.Rule] `json:"grants"`

@@ -1,6 +1,6 @@
-// Package static serves secrets that cannot be cut down or taken back: API keys, and client
-// certificates that ebb shows when it connects. A
-// sandbox never gets one. What is minted is a placeholder that names its lease; the
+// Package static serves secrets that cannot be cut down or taken back: API keys, client certificates
+// that ebb shows when it connects, and what a client logs in with at a token endpoint. A sandbox
+// never gets one. What is minted is a placeholder that names its lease; the
 // egress proxy adds the secret to a request after it has left the sandbox, for the
 // configured hosts, methods and paths of the lease's scopes, and for nothing else.
 //
@@ -12,6 +12,7 @@
 //	effect.go       Describe: what a scope lets its holder do
 //	inject.go       Inject
 //	certificate.go  Presents: the client certificate that hosts are shown
+//	seal.go         Seals: routes whose answers make credentials, which stay in ebb
 //	setup.go        CheckSetup: is the secret there, and does it fit
 //
 // The secret is read for each request: a new one holds at once, and one that was

@@ -14,20 +14,24 @@ import (
 
 // Driver hands out placeholders, and adds the secret to requests.
 type Driver struct {
-	cfg    Config
-	hosts  map[string]bool // host:port
-	secret source          // nil = nothing goes into requests
-	pem    source          // of the client certificate; nil = there is none
-	now    func() time.Time
+	name      string
+	cfg       Config
+	hosts     map[string]bool // host:port
+	secret    source          // nil = nothing goes into requests
+	pem       source          // of the client certificate; nil = there is none
+	routes    provider.SealRoutes
+	disclosed *provider.Disclosed
+	now       func() time.Time
 }
 
 var (
-	_ provider.Driver    = (*Driver)(nil)
-	_ provider.Injector  = (*Driver)(nil)
-	_ provider.Discloser = (*Driver)(nil)
-	_ provider.Upgrader  = (*Driver)(nil)
-	_ provider.Presenter = (*Driver)(nil)
-	_ provider.Checker   = (*Driver)(nil)
+	_ provider.Driver       = (*Driver)(nil)
+	_ provider.Injector     = (*Driver)(nil)
+	_ provider.Discloser    = (*Driver)(nil)
+	_ provider.AnswerSealer = (*Driver)(nil)
+	_ provider.Upgrader     = (*Driver)(nil)
+	_ provider.Presenter    = (*Driver)(nil)
+	_ provider.Checker      = (*Driver)(nil)
 )
 
 // New makes a driver of a provider. It does not connect. now may be nil; s may be
@@ -39,7 +43,7 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 	if now == nil {
 		now = time.Now
 	}
-	d := &Driver{cfg: c, hosts: map[string]bool{}, now: now}
+	d := &Driver{name: name, cfg: c, hosts: map[string]bool{}, now: now}
 	for _, h := range c.Hosts {
 		host, err := exact.ParseHost(h, 443)
 		if err != nil {
@@ -47,7 +51,14 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 		}
 		d.hosts[host.String()] = true
 	}
-	var err error
+	var errs []error
+	d.routes = provider.ReadSealRoutes("seal_response", c.SealResponse, provider.SealKind{Name: name, Port: 443, Check: d.Check, Sends: d.sends},
+		func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) })
+	err := errors.Join(errs...)
+	if err != nil {
+		return nil, err
+	}
+	d.disclosed = d.routes.Disclosed(c.Disclosed)
 	if held := (Kept{c.Secret, c.Vault}); held != (Kept{}) {
 		if d.secret, err = from(held, "", s, now); err != nil {
 			return nil, err
@@ -61,9 +72,9 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 	return d, nil
 }
 
-// Traits: nothing comes into being outside of ebb, and nothing leaves it.
+// Traits: nothing comes into being outside of ebb, but for what answers make, and nothing leaves it.
 func (d *Driver) Traits() provider.Traits {
-	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true}
+	return d.routes.Promise(provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true})
 }
 
 // Check accepts configured scopes.

@@ -19,14 +19,14 @@ func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
 
 // Discloses implements provider.Discloser.
 func (d *Driver) Discloses(*http.Request, provider.Target) *provider.Disclosed {
-	return d.cfg.Disclosed
+	return d.disclosed
 }
 
 // Upgrades implements provider.Upgrader.
 func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
 	host, err1 := exact.Origin(r)
 	path, err2 := exact.Target(r, exact.PathForm{Slash: true})
-	return err1 == nil && err2 == nil && d.hosts[host.String()] && d.covers(r.Method, path, t.Scopes, true)
+	return err1 == nil && err2 == nil && d.hosts[host.String()] && d.covers(r.Method, path, t, true)
 }
 
 // Inject implements provider.Injector.
@@ -34,8 +34,11 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
 		return errOver
 	}
-	if err := d.mine(r, t.Scopes); err != nil {
+	if err := d.mine(r, t); err != nil {
 		return err
+	}
+	if !t.Handle.Empty() {
+		return d.routes.Add(r, t)
 	}
 	s, err := d.fit(ctx)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -31,18 +30,7 @@ type Basic struct {
 // maxPair is how long the other part of Basic is at most.
 const maxPair = 256
 
-var (
-	headerForm = regexp.MustCompile("^[A-Za-z0-9-]{1,64}$")
-	prefixForm = regexp.MustCompile(`^[!-~][ -~]{0,63}$`)
-	queryForm  = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}$`)
-)
-
-// framing are headers that say where a message ends, where it goes, or how it is
-// handed on.
-var framing = []string{
-	"connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-	"transfer-encoding", "upgrade",
-}
+var queryForm = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}$`)
 
 func (p Place) check(bad func(string, ...any)) {
 	set := 0
@@ -51,13 +39,16 @@ func (p Place) check(bad func(string, ...any)) {
 			set++
 		}
 	}
+	if p.Header != "" {
+		if err := provider.CheckHeader(p.Header, p.Prefix); err != nil {
+			bad("inject: %w", err)
+		}
+	}
 	switch {
 	case set != 1:
 		bad("inject: say header, basic or query, and only one")
-	case p.Header != "" && (!headerForm.MatchString(p.Header) || slices.Contains(framing, strings.ToLower(p.Header))):
-		bad("inject.header: %q is not a header that can hold a secret", p.Header)
-	case p.Prefix != "" && (p.Header == "" || !prefixForm.MatchString(p.Prefix)):
-		bad("inject.prefix: it is what a header's value begins with, printable ASCII")
+	case p.Header == "" && p.Prefix != "":
+		bad("inject.prefix: it is what a header's value begins with: there is no header")
 	case p.Basic != nil && (strings.Contains(p.Basic.User, ":") || !plain(p.Basic.User) || !plain(p.Basic.Password)):
 		bad("inject.basic: a user holds no colon, and neither part control characters")
 	case p.Basic != nil && p.Basic.User != "" && p.Basic.Password != "":

@@ -9,9 +9,9 @@ import (
 	"ebb/scopes"
 )
 
-// mine refuses what these scopes are not for, by its host, method and path, and what servers
+// mine refuses what a lease is not for, by its host, method and path, and what servers
 // could read in two ways. Its error wraps provider.ErrElsewhere.
-func (d *Driver) mine(r *http.Request, s scopes.Set) error {
+func (d *Driver) mine(r *http.Request, t provider.Target) error {
 	host, err := exact.Origin(r)
 	if err != nil {
 		return provider.Elsewhere(err.Error())
@@ -23,17 +23,18 @@ func (d *Driver) mine(r *http.Request, s scopes.Set) error {
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
-	if !d.covers(r.Method, path, s, false) {
+	if !d.covers(r.Method, path, t, false) {
 		return provider.Elsewhere("its method and path are not those of the lease's scopes")
 	}
 	return nil
 }
 
-// covers reports whether one of the rules that scopes stand for is for a method and path, and
-// lets that become a WebSocket where upgrade says so.
-func (d *Driver) covers(method string, path []string, s scopes.Set, upgrade bool) bool {
-	return slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
+// covers reports whether one of the rules that the scopes of a lease stand for is for a method and
+// path, and lets that become a WebSocket where upgrade says so. The secret of the provider is for
+// none of those that answers make credentials for.
+func (d *Driver) covers(method string, path []string, t provider.Target, upgrade bool) bool {
+	return slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
 		rule, known := d.cfg.Grants.Of(s)
-		return known && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
+		return known && (!t.Handle.Empty() || !d.routes.Uses(s)) && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
 	})
 }

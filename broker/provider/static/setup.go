@@ -10,9 +10,6 @@ import (
 	"ebb/broker/provider"
 )
 
-// soon is how long before its end a certificate is worth a word.
-const soon = 14 * 24 * time.Hour
-
 // CheckSetup implements provider.Checker.
 func (d *Driver) CheckSetup(ctx context.Context) (out []provider.Finding) {
 	_, err := d.fit(ctx)
@@ -34,7 +31,7 @@ func (d *Driver) CheckSetup(ctx context.Context) (out []provider.Finding) {
 			found[0].What = "The client certificate is not there."
 		}
 		out = append(out, found...)
-	case c.NotAfter().Sub(d.now()) < soon:
+	case c.NotAfter().Sub(d.now()) < clientcert.Soon:
 		out = append(out, provider.Finding{What: "The client certificate, or one of its chain, expires on " + c.NotAfter().UTC().Format(time.RFC3339) + ", and leases end with it.", Remedy: "Put a new one in its place: it holds for the next request."})
 	}
 	return out

@@ -19,6 +19,7 @@ type Egress struct {
 	Enabled      bool
 	Dir          string // "" = data_dir/boxes
 	Identity     string // kernel or socket
+	Remote       bool
 	PrivateHosts []string
 	CAFile       string
 
@@ -83,7 +84,7 @@ func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 	if c.Egress.Enabled {
 		return
 	}
-	for _, key := range []string{"egress.dir", "egress.identity", "egress.private_hosts", "egress.untrusted_hosts", "egress.request_mib", "egress.task_mib", "egress.ca_file", "egress.transcripts.rules"} {
+	for _, key := range []string{"egress.dir", "egress.identity", "egress.remote", "egress.private_hosts", "egress.untrusted_hosts", "egress.request_mib", "egress.task_mib", "egress.ca_file", "egress.transcripts.rules"} {
 		if src[key] != "" {
 			ps.add(key, src[key], "it has no effect: egress.enabled is false", "remove one of the two")
 		}

@@ -229,6 +229,8 @@ var keys = []Key{
 		to: func(c *Config, _ *reader) any { return &c.Egress.Dir }},
 	{Path: "egress.identity", Default: "kernel", Doc: "How a box is known: kernel (who connects is in its network namespace; Linux 6.11), or socket (who has reached its socket).",
 		to: func(c *Config, _ *reader) any { return choice{&c.Egress.Identity, []string{"kernel", "socket"}} }},
+	{Path: "egress.remote", Default: "false", Doc: "Carry boxes of other machines too: their runner says there who is in them, and hands their connections on, each with its own key.",
+		to: func(c *Config, _ *reader) any { return &c.Egress.Remote }},
 	{Path: "egress.private_hosts", Doc: "host=CIDR: hosts that sandboxes may reach in a private network, and where there; an address of this machine as /32 or /128. Empty = public addresses alone.",
 		to: func(c *Config, _ *reader) any { return &c.Egress.PrivateHosts }},
 	{Path: "egress.untrusted_hosts", Doc: "Hosts whose answers others can write: a task that asks one is tainted by egress/<host> before it reads the answer.",

@@ -19,6 +19,7 @@ type Config struct {
 	Self     string // path of this program
 	Dir      string // of this bench alone; its path is short enough for sockets in it
 	Server   int    // process id of the ebb that is measured
+	Bare     int    // of the proxy that only sets a header, see ServeBare
 
 	Address string // of the upstream, host:port on loopback
 	Roots   *x509.CertPool

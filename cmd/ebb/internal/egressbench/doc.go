@@ -1,10 +1,11 @@
 // Package egressbench measures the egress proxy of an ebb that runs as a process of its
-// own, beside nginx that adds a header, with one upstream behind both.
+// own, beside nginx and a bare proxy of net/http that add a header, with one upstream behind both.
 //
 //	bench.go     Config, Run: the measurements in their order
 //	report.go    Row, Bound: what was measured, and beside what it is held
 //	ways.go      the ways from a client to the upstream: straight, by nginx, by ebb
 //	connect.go   connections that they take
+//	bare.go      a proxy of net/http that only sets a header
 //	nginx.go     nginx as a process, and its configuration
 //	upstream.go  the server behind all of them: small answers, large ones, events
 //	requests.go  closed loops over all ways, in turn; h2.go the loop for HTTP/2

@@ -85,7 +85,7 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 	}
 	t.placeholder, t.lease = cred.Token.Reveal(), cred.LeaseID
 	for range boxes {
-		x, err := p.runner.OpenBox(ctx, t.id, "")
+		x, err := p.runner.OpenBox(ctx, t.id, broker.BoxSpec{})
 		if err != nil {
 			return nil, err
 		}

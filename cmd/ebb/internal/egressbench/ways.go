@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 
 	"ebb/web/load"
 )
@@ -17,6 +18,8 @@ const (
 	wayTCP      = "nginx, tcp"
 	wayTLS      = "nginx, tls"
 	wayTLS2     = "nginx, tls, h2"
+	wayBare     = "net/http, unix"
+	wayBareTLS  = "net/http, tls"
 	wayBase     = "ebb, base url"
 	wayMITM     = "ebb, connect"
 	wayMITM2    = "ebb, connect, h2"
@@ -34,11 +37,11 @@ type way struct {
 	note    string
 }
 
-// all are the ways there are, over the one box of a task and, where it runs, nginx.
+// all are the ways there are, over the one box of a task, the bare proxy and, where it runs, nginx.
 func (b *run) all(t *task, n *nginx) []way {
 	_, port, _ := net.SplitHostPort(b.Address)
 	authority := net.JoinHostPort(Host, port)
-	box, ebb := t.boxes[0], []int{b.Server}
+	box, ebb, bare := t.boxes[0], []int{b.Server}, []int{b.Bare}
 	at := func(scheme, path string) *url.URL { return &url.URL{Scheme: scheme, Host: authority, Path: path} }
 	ways := []way{{name: wayStraight, url: at("https", ""), bearer: b.Secret, connect: secure("tcp", b.Address, b.Roots), note: "TLS, no proxy"}}
 	if n != nil {
@@ -51,7 +54,9 @@ func (b *run) all(t *task, n *nginx) []way {
 			way{name: wayTLS2, url: at("https", ""), bearer: t.placeholder, connect: secure("unix", n.tls, b.Roots), h2: true, pids: n.pids, note: "the same, one connection"})
 	}
 	return append(ways,
-		way{name: wayBase, url: at("http", "/to/"+authority), bearer: t.placeholder, connect: plain("unix", box.socket), pids: ebb, note: "every request on the record before it leaves; the answer is looked through for the secret"},
+		way{name: wayBare, url: at("http", ""), bearer: t.placeholder, connect: plain("unix", filepath.Join(b.Dir, bareSocket)), pids: bare, note: "Go's proxy, which ebb is built on: it adds the header, and nothing else"},
+		way{name: wayBareTLS, url: at("https", ""), bearer: t.placeholder, connect: secure("unix", filepath.Join(b.Dir, bareTLSSocket), b.Roots), pids: bare, note: "the same, TLS on both sides"},
+		way{name: wayBase, url: &url.URL{Scheme: "http", Host: "localhost", Path: "/to/" + authority}, bearer: t.placeholder, connect: plain("unix", box.socket), pids: ebb, note: "every request on the record before it leaves; the answer is looked through for the secret"},
 		way{name: wayMITM, url: at("https", ""), bearer: t.placeholder, connect: box.tunnel(port), pids: ebb, note: "the same, TLS on both sides"},
 		way{name: wayMITM2, url: at("https", ""), bearer: t.placeholder, connect: box.tunnel(port), h2: true, pids: ebb, note: "the same, one connection"})
 }

@@ -7,5 +7,5 @@
 //	helpdesk.go  an OAuth server that mints, revokes and, at the end, does not answer
 //	stage.go     the clients, and what the acts of the day have in common
 //	day.go       Run: the day; emergency.go  somebody approves alone; now.go  what is still going on
-//	             at its end
+//	             at its end; said.go  what was said in requests of that
 package history

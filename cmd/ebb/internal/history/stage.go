@@ -9,6 +9,7 @@ import (
 
 	"ebb/attest/jose"
 	"ebb/broker"
+	"ebb/broker/egress/transcript"
 	"ebb/broker/people"
 	"ebb/scopes"
 	"ebb/web/client"
@@ -23,6 +24,8 @@ type Config struct {
 	HTTP     *http.Client
 	Broker   *broker.Broker // of the ebb, for what people do in the console alone
 	Sessions people.Store   // in which they do it
+
+	Transcripts *transcript.Store // of the ebb
 }
 
 // stage is what the acts share.
@@ -97,8 +100,14 @@ func (s *stage) enrol(task string, ticket *broker.Ticket) (*agent, error) {
 
 // get asks for what nobody is asked about.
 func (a *agent) get(scope, tool string) error {
-	_, err := a.Token(a.s.ctx, client.TokenRequest{Scope: scopes.MustParseSet(scope), Tool: tool})
+	_, err := a.lease(scope, tool)
 	return err
+}
+
+// lease gets it, and says what it is called.
+func (a *agent) lease(scope, tool string) (string, error) {
+	got, err := a.Token(a.s.ctx, client.TokenRequest{Scope: scopes.MustParseSet(scope), Tool: tool})
+	return got.LeaseID, err
 }
 
 // ask asks for what a person decides, and does not wait for the answer.

@@ -1,7 +1,6 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"ebb/attest/attesttest"
 	"ebb/broker"
 	"ebb/broker/agenttext/agenttexttest"
 	"ebb/broker/brokertest"
@@ -160,25 +160,8 @@ type session struct {
 	s    *sdk.ClientSession
 	w    *watched
 	task string
-	heard
-}
 
-// heard keeps what passes.
-type heard struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(p)
-}
-
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
+	heard attesttest.Log
 }
 
 type closer struct {

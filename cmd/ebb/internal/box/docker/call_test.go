@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/cmd/ebb/internal/box"
 )
 
@@ -52,7 +53,7 @@ func TestCaller(t *testing.T) {
 	defer func() { _, _ = unix.Close(fds[0]), unix.Close(fds[1]) }()
 	pidfd, err := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if errors.Is(err, unix.ENOPROTOOPT) {
-		t.Skip("this kernel does not say who is at the other end for good (Linux 6.5)")
+		counterpart.Missing(t, "peer-pidfd", "SO_PEERPIDFD needs Linux 6.5")
 	}
 	_ = unix.Close(pidfd)
 	self, err := os.Executable()

@@ -136,7 +136,7 @@ func (r *running) guard(self *os.File) error {
 		return err
 	}
 	defer pidfd.Close()
-	r.dog, err = watchdog.Start(self.Name(), pidfd, r.Kill)
+	r.dog, err = watchdog.Start(self, pidfd, r.Kill)
 	return err
 }
 

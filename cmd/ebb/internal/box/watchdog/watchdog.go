@@ -7,12 +7,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // patience is how long the process may take to come up.
 const patience = time.Minute
+
+// aboveExtra is no descriptor that the process is given: those are in place before it is executed.
+const aboveExtra = 16
 
 // Watchdog is the process, as the runner holds it.
 type Watchdog struct {
@@ -22,8 +28,16 @@ type Watchdog struct {
 
 // Start starts self, which has the command shim, as the watchdog of the process behind pidfd, and
 // returns when it watches. lost is called when it has ended: before Close the box has none then.
-func Start(self string, pidfd *os.File, lost func()) (*Watchdog, error) {
-	cmd := exec.Command(self, "shim", "--watchdog")
+// What is executed is the file that self is, whatever has its name by now: that may be where another
+// box writes.
+func Start(self, pidfd *os.File, lost func()) (*Watchdog, error) {
+	program, err := unix.FcntlInt(self.Fd(), unix.F_DUPFD_CLOEXEC, aboveExtra)
+	if err != nil {
+		return nil, fmt.Errorf("the watchdog of the box: %w", err)
+	}
+	defer func() { _ = unix.Close(program) }()
+	cmd := exec.Command("/proc/self/fd/"+strconv.Itoa(program), "shim", "--watchdog")
+	cmd.Args[0] = self.Name()
 	cmd.Env, cmd.Dir, cmd.ExtraFiles = []string{}, "/", []*os.File{pidfd}
 	// What is sent to the runner's group, or typed at its terminal, is not for it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -4,9 +4,11 @@ package watchdog
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,11 +44,7 @@ func runner(number string) {
 	if err != nil {
 		panic(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	w, err := Start(self, pidfd(pid), func() {})
+	w, err := Start(binary("/proc/self/exe"), pidfd(pid), func() {})
 	if err != nil {
 		panic(err)
 	}
@@ -57,6 +55,15 @@ func runner(number string) {
 	}
 	fmt.Println(w.cmd.Process.Pid)
 	time.Sleep(time.Hour)
+}
+
+// binary holds a program as those of boxes do: not to be read.
+func binary(path string) *os.File {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		panic(err)
+	}
+	return os.NewFile(uintptr(fd), path)
 }
 
 // pidfd is one of a process that the caller can be sure of.
@@ -131,12 +138,9 @@ func TestKilledRunner(t *testing.T) {
 // started is a watchdog in this process, and what tells of its end.
 func started(t *testing.T, pid int) (*Watchdog, chan struct{}) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd := pidfd(pid)
+	fd, self := pidfd(pid), binary("/proc/self/exe")
 	defer fd.Close()
+	defer self.Close()
 	lost := make(chan struct{})
 	w, err := Start(self, fd, func() { close(lost) })
 	if err != nil {
@@ -181,15 +185,15 @@ func TestNoWatchdog(t *testing.T) {
 	pid, _ := target(t)
 	fd := pidfd(pid)
 	defer fd.Close()
-	for _, self := range []string{"/no/such/program", "/bin/false", "/bin/true"} {
+	for _, path := range []string{os.DevNull, "/bin/false", "/bin/true"} {
+		self := binary(path)
+		defer self.Close()
 		if _, err := Start(self, fd, func() { t.Error("lost what never was") }); err == nil {
-			t.Errorf("%s is a watchdog", self)
+			t.Errorf("%s is a watchdog", path)
 		}
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := binary("/proc/self/exe")
+	defer self.Close()
 	none, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -198,9 +202,45 @@ func TestNoWatchdog(t *testing.T) {
 	if _, err := Start(self, none, func() { t.Error("lost what never was") }); err == nil {
 		t.Error("a file is watched")
 	}
-	cmd := exec.Command(self, "shim", "--watchdog") // by hand
+	cmd := exec.Command(self.Name(), "shim", "--watchdog") // by hand
 	out, err := cmd.Output()
 	if err == nil || len(out) > 0 {
 		t.Errorf("nothing is watched: %q, %v", out, err)
+	}
+}
+
+// TestTheBinaryIsHeld: what was looked at is executed, also where something else has its name by then.
+func TestTheBinaryIsHeld(t *testing.T) {
+	t.Parallel()
+	pid, _ := target(t)
+	fd := pidfd(pid)
+	defer fd.Close()
+	text, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ebb")
+	syscall.ForkLock.RLock() // a child that another test begins meanwhile would have it open for writing: nobody may execute it then (golang/go#22315)
+	err = os.WriteFile(path, text, 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := binary(path)
+	defer self.Close()
+	if err := errors.Join(os.WriteFile(path+"2", []byte("#!/bin/sh\necho up\n"), 0o700), os.Rename(path+"2", path)); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Start(self, fd, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	runs, err := os.Stat("/proc/" + strconv.Itoa(w.cmd.Process.Pid) + "/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := os.Stat("/proc/self/fd/" + strconv.Itoa(int(self.Fd()))); err != nil || !os.SameFile(held, runs) {
+		t.Errorf("something else is executed: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package egress
+package owndir
 
 import (
 	"io/fs"
@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ours reports whether a file is of the user that ebb runs as.
-func ours(i fs.FileInfo) bool {
+// Ours reports whether a file is of the user that ebb runs as.
+func Ours(i fs.FileInfo) bool {
 	st, is := i.Sys().(*syscall.Stat_t)
 	return is && int(st.Uid) == os.Geteuid()
 }

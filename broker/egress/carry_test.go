@@ -1,0 +1,90 @@
+//go:build linux
+
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/brokertest/counterpart"
+	"ebb/broker/egress"
+)
+
+// TestDoor: (E105) on the machine of its runner, too, a box is known by its network namespace. Nobody is
+// let in before it is said which that is, and then nobody else.
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	x := broker.Box{ID: "box_0123456789abcdef0123456789abcdef"}
+	var strangers, dials atomic.Int32
+	door, err := egress.NewDoor(t.TempDir(), x, broker.BoxByKernel, func(uint64, error) { strangers.Add(1) })
+	if err != nil {
+		counterpart.Missing(t, "peer-pidfd", err.Error())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- egress.Carrier{Dial: func(context.Context) (io.ReadWriteCloser, error) {
+			dials.Add(1)
+			return nil, errors.New("ebb is not there")
+		}}.Serve(ctx, door)
+	}()
+	in, other := isolated(t, door.Socket()), isolated(t, door.Socket())
+	in.ask() // too early: it waits
+	var own syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/net", &own); err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range []uint64{0, own.Ino} {
+		if err := door.Register(ns); err == nil {
+			t.Errorf("registered %d", ns)
+		}
+	}
+	if err := door.Register(in.namespace); err != nil {
+		t.Fatal(err)
+	}
+	if got := in.answer(t); got != "HTTP/1.1 503 Service Unavailable" {
+		t.Errorf("the box: %q", got)
+	}
+	other.ask()
+	if got := other.answer(t); got != "" {
+		t.Errorf("another box: %q", got)
+	}
+	if got := asked(door.Socket()); got != "" {
+		t.Errorf("somebody outside: %q", got)
+	}
+	until(t, "its runner is told of both", func() bool { return strangers.Load() == 2 })
+	if n := dials.Load(); n != 1 {
+		t.Errorf("%d connections were handed on", n)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(door.Socket()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its socket is left: %v", err)
+	}
+}
+
+// TestDoorBelievesLittle: what ebb calls a box becomes a path here, and a door asks somebody.
+func TestDoorBelievesLittle(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "box_", "0123456789abcde/", "box_/../../../../../" + strings.Repeat("x", 16), "box_0123456789ABCDEF"} {
+		if d, err := egress.NewDoor(t.TempDir(), broker.Box{ID: id}, broker.BoxBySocket, nil); err == nil {
+			_ = d.Close()
+			t.Errorf("a socket for %q", id)
+		}
+	}
+	for _, by := range []broker.BoxIdentity{"", broker.BoxByRunner} {
+		if d, err := egress.NewDoor(t.TempDir(), broker.Box{ID: "box_0123456789abcdef"}, by, nil); err == nil {
+			_ = d.Close()
+			t.Errorf("known by %q", by)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"ebb/broker/brokertest"
+)
+
+// ends are all that cut what a lease of a task has under way.
+func (b *bed) ends(t *testing.T) map[string]func(task, lease string) error {
+	ops := b.Principals[brokertest.Operator]
+	return map[string]func(task, lease string) error{
+		"completed": func(task, _ string) error { _, err := b.Broker.CompleteTask(t.Context(), ops, task, 0); return err },
+		"paused":    func(task, _ string) error { _, err := b.Broker.PauseTask(t.Context(), ops, task, "look"); return err },
+		"revoked": func(_, lease string) error {
+			_, err := b.Broker.RevokeLease(t.Context(), ops, lease, "test")
+			return err
+		},
+	}
+}
+
+// cutEarly sends a request, ends what it lives by as soon as it is where begun says, and waits for its end:
+// for the box, and on the record.
+func (b *bed) cutEarly(t *testing.T, how string, begun func()) {
+	t.Helper()
+	x, _ := b.opened(t, "")
+	tok, err := x.s.Ask(t, "stripe:charges:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := try(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+tok.Token.Reveal())
+		answered <- err
+	}()
+	begun()
+	if err := b.ends(t)[how](x.s.Task.ID, tok.LeaseID); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err == nil {
+		t.Errorf("%s: it is answered", how)
+	}
+	if end := b.over(t, x.s.Task.ID); !end.Cut || end.Status != 0 {
+		t.Errorf("%s: on the record is %+v", how, end)
+	}
+}
+
+// shy is a listener whose connections are handed to a test, and to nobody who would answer.
+type shy struct {
+	net.Listener
+	to chan net.Conn
+}
+
+func (l *shy) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		l.to <- c
+	}
+}
+
+// E100: a cut waits for no upstream that is in the middle of its handshake: the connection is closed, and
+// nothing but the beginning of TLS has come by it.
+func TestCutInAHandshake(t *testing.T) {
+	t.Parallel()
+	came := make(chan net.Conn, 1)
+	b := newBed(t, echo, func(s *httptest.Server) { s.Listener = &shy{Listener: s.Listener, to: came} })
+	for how := range b.ends(t) {
+		var c net.Conn
+		b.cutEarly(t, how, func() {
+			c = <-came
+			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // of the ClientHello
+				t.Error(err)
+			}
+		})
+		// Its own time for a handshake is 10 seconds, and nobody waits for less than this here.
+		_ = c.SetReadDeadline(time.Now().Add(8 * time.Second))
+		var late net.Error
+		if rest, err := io.ReadAll(c); errors.As(err, &late) && late.Timeout() {
+			t.Errorf("%s: the connection stays, after %d bytes", how, len(rest))
+		}
+		_ = c.Close()
+	}
+	if got := b.arrived(); len(got) > 0 {
+		t.Errorf("%d requests have arrived", len(got))
+	}
+}
+
+// E100: nor does it wait for who is asked where a name leads: that is over with it, and nothing is dialled.
+func TestCutInALookup(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	asked, over := make(chan struct{}, 1), make(chan error, 1)
+	b.names.before = func(ctx context.Context) {
+		asked <- struct{}{}
+		select {
+		case <-ctx.Done():
+			over <- nil
+		case <-time.After(30 * time.Second):
+			over <- errors.New("it is asked on")
+		}
+	}
+	for how := range b.ends(t) {
+		b.cutEarly(t, how, func() { <-asked })
+		if err := <-over; err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	if got := b.arrived(); len(got) > 0 {
+		t.Errorf("%d requests have arrived", len(got))
+	}
+}

@@ -1,0 +1,245 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/egress"
+)
+
+// away makes what opens boxes of other machines.
+func (b *bed) away(t *testing.T) *egress.Boxes {
+	t.Helper()
+	boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.BoxBySocket, Remote: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Broker.Cut(boxes)
+	t.Cleanup(func() { _ = boxes.Close() })
+	return boxes
+}
+
+// carried is a box on another machine: its socket there, and what hands its connections on.
+func (b *bed) carried(t *testing.T, boxes *egress.Boxes) (*box, broker.Box) {
+	t.Helper()
+	s, who := b.task(t), b.Principals[brokertest.Runner]
+	got, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	if err != nil || got.Socket != "" || got.Identity != broker.BoxByRunner || got.State != broker.BoxOpen {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	dir, err := os.MkdirTemp("", "ebb-door-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	door, err := egress.NewDoor(dir, got, broker.BoxBySocket, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+			enter, err := boxes.Enter(ctx, who, s.Task.ID, got.ID)
+			if err != nil && broker.AsError(err).Kind == broker.TooMany {
+				return nil, egress.ErrBusy
+			}
+			if err != nil {
+				return nil, err
+			}
+			here, there := socketPair(t)
+			enter(there)
+			return here, nil
+		}}.Serve(ctx, door)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the carrier ended with %v", err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return &box{b: b, s: s, pem: got.CA, socket: door.Socket()}, got
+}
+
+// socketPair is one connection, as the network would have it.
+func socketPair(t *testing.T) (here, there net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if here, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if there, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return here, there
+}
+
+// TestHandedBox: a box on another machine goes out as one here does, by HTTP/1.1 and HTTP/2.
+func TestHandedBox(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x, _ := b.carried(t, b.away(t))
+	p := x.placeholder(t, "stripe:charges:read")
+	for _, h2 := range []bool{false, true} {
+		res, body := send(t, x.client(t, h2), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p)
+		if res.StatusCode != 200 {
+			t.Errorf("h2 %v: %s %q", h2, res.Status, body)
+		}
+	}
+	if res, _ := send(t, x.client(t, false), "GET", "https://"+b.host+"/other", "", "Authorization", "Bearer "+p); res.StatusCode != 403 {
+		t.Errorf("past its grant: %s", res.Status)
+	}
+}
+
+// TestHandedBoxIsCut: it ends with its task, to its last connection.
+func TestHandedBoxIsCut(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, ticks)
+	boxes := b.away(t)
+	x, box := b.carried(t, boxes)
+	events := x.stream(t, x.placeholder(t, "stripe:charges:read"))
+	other, _ := b.carried(t, boxes)
+	theirs := other.stream(t, other.placeholder(t, "stripe:charges:read"))
+	who := b.Principals[brokertest.Runner]
+	if _, err := b.Broker.CompleteTask(t.Context(), who, x.s.Task.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	cut(t, "completed", events)
+	if _, err := boxes.Enter(t.Context(), who, x.s.Task.ID, box.ID); broker.AsError(err).Kind != broker.NotFound {
+		t.Errorf("a box that is over: %v", err)
+	}
+	if line, err := theirs.ReadString('\n'); err != nil {
+		t.Errorf("another task's stream: %q, %v", line, err)
+	}
+	if out := raw(t, x, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); !strings.Contains(out, " 503 ") || !strings.Contains(out, `"unavailable"`) {
+		t.Errorf("what the box hears of an ebb that has it no more: %q", out)
+	}
+}
+
+// TestHandedBoxIsOfItsRunner: who hands a connection on is the runner of the task, for a box that
+// is known so, at an ebb that carries such boxes.
+func TestHandedBoxIsOfItsRunner(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	mine, other := b.Principals[brokertest.Runner], b.Principals[brokertest.Runner2]
+	s := b.task(t)
+	open := func(boxes *egress.Boxes, who broker.Principal, by broker.BoxIdentity) (broker.Box, error) {
+		return boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: by})
+	}
+	enter := func(boxes *egress.Boxes, who broker.Principal, id string) error {
+		give, err := boxes.Enter(t.Context(), who, s.Task.ID, id)
+		if err == nil {
+			give(nil)
+		}
+		return err
+	}
+	away := b.away(t)
+	is := func(what string, err error, want broker.Kind) {
+		t.Helper()
+		if err == nil && want != "" || err != nil && broker.AsError(err).Kind != want {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	_, err := open(b.boxes, mine, broker.BoxByRunner)
+	is("an ebb that carries none", err, broker.Conflict)
+	_, err = open(away, other, broker.BoxByRunner)
+	is("another runner's task", err, broker.NotFound)
+	for _, by := range []broker.BoxIdentity{broker.BoxBySocket, broker.BoxByKernel, "nobody"} {
+		_, err = open(away, mine, by)
+		is("known by "+string(by), err, broker.Invalid)
+	}
+	box, err := open(away, mine, broker.BoxByRunner)
+	is("mine", err, "")
+	is("by its runner", enter(away, mine, box.ID), "")
+	is("by another", enter(away, other, box.ID), broker.NotFound)
+	is("at another ebb", enter(b.boxes, mine, box.ID), broker.NotFound)
+	is("no box", enter(away, mine, "box_0"), broker.NotFound)
+	here, err := open(away, mine, "")
+	is("here", err, "")
+	is("into a box that has a socket", enter(away, mine, here.ID), broker.Conflict)
+	got, err := away.Register(t.Context(), mine, s.Task.ID, box.ID, 7)
+	if is("registered", err, ""); got.State != broker.BoxOpen {
+		t.Errorf("registered: %+v", got)
+	}
+	if kinds := b.kinds(t, s.Task.ID); len(kinds) != 2 {
+		t.Errorf("on the record: %v", kinds)
+	}
+	if _, err := away.Shut(t.Context(), mine, s.Task.ID, box.ID); err != nil {
+		t.Fatal(err)
+	}
+	is("closed", enter(away, mine, box.ID), broker.NotFound)
+}
+
+// TestHandedConnectionsAreBounded: of those that the box does not take only so many wait, and all of
+// them end with the box.
+func TestHandedConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	b.with(t, func(c *egress.Config) { c.Connections = 1 })
+	boxes, who := b.away(t), b.Principals[brokertest.Runner]
+	s := b.task(t)
+	got, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []net.Conn
+	hand := func() error {
+		enter, err := boxes.Enter(t.Context(), who, s.Task.ID, got.ID)
+		if err == nil {
+			here, there := socketPair(t)
+			enter(there)
+			all = append(all, here)
+		}
+		return err
+	}
+	if err := hand(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(all[0], "GET /box HTTP/1.1\r\nHost: box\r\n\r\n")
+	if _, err := all[0].Read(make([]byte, 1)); err != nil { // it is taken, and the box has no more
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		if err := hand(); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := hand(); err == nil || broker.AsError(err).Kind != broker.TooMany {
+		t.Fatalf("one more: %v", err)
+	}
+	// One that is given back makes room for another.
+	_ = all[0].Close()
+	until(t, "there is room again", func() bool {
+		enter, err := boxes.Enter(t.Context(), who, s.Task.ID, got.ID)
+		if err == nil {
+			enter(nil)
+		}
+		return err == nil
+	})
+	if _, err := boxes.Shut(t.Context(), who, s.Task.ID, got.ID); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range all[1:] {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("connection %d goes on: %v", i+1, err)
+		}
+		_ = c.Close()
+	}
+}

@@ -1,0 +1,46 @@
+package egress_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+)
+
+// over is what is on the record of the end of a task's one request.
+func (b *bed) over(t *testing.T, task string) (x broker.Exchange) {
+	t.Helper()
+	until(t, "the end on the record", func() bool {
+		all := b.uses(t, task)
+		if len(all) == 0 {
+			return false
+		}
+		last := all[len(all)-1]
+		return last.Kind == audit.EgressCompleted && json.Unmarshal(last.Data, &x) == nil
+	})
+	return x
+}
+
+// An answer that its upstream breaks off is on the record as one that did not end by itself.
+func TestAnswerThatBreaksOffIsOnTheRecord(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{true, false} {
+		b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", map[bool]string{true: "9", false: "100"}[whole])
+			_, _ = io.WriteString(w, "beginning")
+			_ = http.NewResponseController(w).Flush()
+			if !whole {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		x := b.box(t)
+		p := x.placeholder(t, "stripe:charges:read")
+		_, _, _ = try(t, x.client(t, false), "GET", "https://"+b.host+"/v1/charges", "", "Authorization", "Bearer "+p)
+		if got := b.over(t, x.s.Task.ID); got.Cut == whole || got.Status != http.StatusOK || got.Received != 9 {
+			t.Errorf("whole %v: %+v", whole, got)
+		}
+	}
+}

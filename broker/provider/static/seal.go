@@ -1,0 +1,39 @@
+package static
+
+import (
+	"errors"
+	"net/http"
+
+	"ebb/broker/exact"
+	"ebb/broker/provider"
+	"ebb/scopes"
+)
+
+// sends says why the secret goes to no request of a route.
+func (d *Driver) sends(host exact.Host, method string, path []string, uses func(scopes.Scope) bool) error {
+	if !d.hosts[host.String()] {
+		return errors.New("its host is none of hosts")
+	}
+	for resource, actions := range d.cfg.Grants {
+		for action, rule := range actions {
+			s, err := scopes.New(d.name, resource, action)
+			if err == nil && !uses(s) && rule.Covers(method, path) {
+				return nil
+			}
+		}
+	}
+	return errors.New("no action of grants lets its requests out, but for those that use names")
+}
+
+// Seals implements provider.AnswerSealer.
+func (d *Driver) Seals(r *http.Request, t provider.Target) *provider.Sealing {
+	if d.routes.Empty() {
+		return nil
+	}
+	host, err1 := exact.Origin(r)
+	path, err2 := exact.Target(r, exact.PathForm{Slash: true})
+	if err1 != nil || err2 != nil {
+		return nil
+	}
+	return d.routes.Seals(host, r.Method, path, t)
+}

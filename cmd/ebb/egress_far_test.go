@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/attest/dpop"
+	"ebb/attest/jose"
+	"ebb/broker"
+	"ebb/broker/egress"
+	"ebb/broker/provider"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/scopes"
+	"ebb/web/client"
+)
+
+// farBed is a whole ebb that carries boxes of other machines, a runner of it, and another.
+type farBed struct {
+	*embedded
+	keys map[string]jose.Signer
+	task broker.Task
+}
+
+func newFarBed(t *testing.T) *farBed {
+	t.Helper()
+	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}, {ID: "other", Roles: []broker.Role{broker.RoleRunner}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := embed(t.Context(), embedding{Environ: []string{"EBB_EGRESS_REMOTE=true"}, People: people, Providers: []config.Provider{{Name: "local", Kind: "jwt", Resource: "https://local.test"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &farBed{embedded: e, keys: keys}
+	b.task, _, err = b.as(t, "runner").OpenTask(t.Context(), broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: scopes.MustParseSet("local:a/**:*"), Expect: broker.Expect{Attestor: "enroll"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *farBed) as(t *testing.T, id string) *client.Operator {
+	t.Helper()
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: b.url}, ClientID: id, Key: b.keys[id]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestServeCarriesFarBoxes: a box on another machine is led by its runner's connections, of the runner
+// alone, until its task ends.
+func TestServeCarriesFarBoxes(t *testing.T) {
+	t.Parallel()
+	b := newFarBed(t)
+	runner := b.as(t, "runner")
+	box, err := runner.OpenBox(t.Context(), b.task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	if err != nil || box.Socket != "" || box.State != broker.BoxOpen {
+		t.Fatal(box, err)
+	}
+	if _, err := b.as(t, "other").ConnectBox(t.Context(), box); !client.IsKind(err, broker.NotFound) {
+		t.Errorf("another runner: %v", err)
+	}
+	dir, err := os.MkdirTemp("", "ebb-far-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	door, err := egress.NewDoor(dir, box, broker.BoxBySocket, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.ConnectBox(ctx, box) }}.Serve(ctx, door)
+	}()
+	defer func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}()
+	said := func() (out string, ended bool) {
+		c, err := net.Dial("unix", door.Socket())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+		all, err := io.ReadAll(c)
+		return string(all), err == nil
+	}
+	for range 3 { // each is a connection of its own
+		if out, ended := said(); !ended || !strings.Contains(out, b.task.ID) {
+			t.Errorf("%q, ended: %v", out, ended)
+		}
+	}
+	idle, err := runner.ConnectBox(t.Context(), box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runner.Complete(t.Context(), b.task.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := idle.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection outlives its task")
+	}
+	if _, err := runner.ConnectBox(t.Context(), box); !client.IsKind(err, broker.NotFound) {
+		t.Errorf("after the end: %v", err)
+	}
+	if out, _ := said(); !strings.Contains(out, " 503 ") {
+		t.Errorf("the box hears %q", out)
+	}
+}
+
+// TestConnectHostile: what is not exactly a request to go over to the box's way out is not, and takes
+// no place of the box's.
+func TestConnectHostile(t *testing.T) {
+	t.Parallel()
+	b := newFarBed(t)
+	runner := b.as(t, "runner")
+	box, err := runner.OpenBox(t.Context(), b.task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(b.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/v1/tasks/" + b.task.ID + "/boxes/" + box.ID + "/connect"
+	token := b.accessToken(t, "runner")
+	proof := func() string {
+		p, err := dpop.NewProof(b.keys["runner"], http.MethodPost, b.url+path, token.Reveal(), "", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	const upgrade = "Connection: Upgrade\r\nUpgrade: ebb-egress\r\n"
+	send := func(proof, head, behind string) (*http.Response, string) {
+		c, err := net.Dial("tcp", u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: DPoP %s\r\nDPoP: %s\r\n%s\r\n%s", path, u.Host, token.Reveal(), proof, head, behind)
+		in := bufio.NewReader(c)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return nil, err.Error()
+		}
+		if res.StatusCode != http.StatusSwitchingProtocols {
+			return res, ""
+		}
+		_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+		all, _ := io.ReadAll(in)
+		return res, string(all)
+	}
+	for range 2 { // more often than there are places
+		for _, head := range []string{
+			"", "Connection: Upgrade\r\n", "Upgrade: ebb-egress\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Connection: close, Upgrade\r\nUpgrade: ebb-egress\r\n",
+			upgrade + "Upgrade: ebb-egress\r\n", "Connection: Upgrade\r\nUpgrade: ebb-egress, h2c\r\n", upgrade + "Content-Length: 1\r\n", upgrade + "Transfer-Encoding: chunked\r\n",
+		} {
+			body := ""
+			if announced := strings.Contains(head, "Content-Length") || strings.Contains(head, "chunked"); announced {
+				body = "0\r\n\r\n"
+			}
+			// Who has sent a body that nobody reads may find the connection reset before the answer.
+			if res, out := send(proof(), head, body); res == nil && body == "" || res != nil && res.StatusCode != http.StatusBadRequest {
+				t.Errorf("%q: %v %s", head, res, out)
+			}
+		}
+	}
+	used := proof()
+	if res, out := send(used, upgrade, ""); res == nil || res.StatusCode != http.StatusSwitchingProtocols || !strings.Contains(out, b.task.ID) {
+		t.Fatalf("as it has to be: %v %q", res, out)
+	}
+	if res, out := send(used, upgrade, ""); res == nil || res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a proof that is used up: %v %q", res, out)
+	}
+	if res, out := send(proof(), upgrade, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); res != nil && strings.Contains(out, b.task.ID) {
+		t.Errorf("who speaks before it may was heard: %v %q", res, out)
+	}
+	if _, err := runner.CloseBox(t.Context(), box); err != nil {
+		t.Fatal(err)
+	}
+	if res, out := send(proof(), upgrade, ""); res == nil || res.StatusCode != http.StatusNotFound {
+		t.Errorf("a box that is closed: %v %q", res, out)
+	}
+}
+
+// accessToken is a principal's, as its client sends it.
+func (b *farBed) accessToken(t *testing.T, id string) provider.Secret {
+	t.Helper()
+	var sent string
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: b.url, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = strings.TrimPrefix(r.Header.Get("Authorization"), "DPoP ")
+		return http.DefaultTransport.RoundTrip(r)
+	})}}, ClientID: id, Key: b.keys[id]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Task(t.Context(), b.task.ID); err != nil || sent == "" {
+		t.Fatal(err, sent)
+	}
+	return provider.NewSecret(sent)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

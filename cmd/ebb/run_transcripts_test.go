@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRunIsWrittenDown: what a box says and is told by a rule, an auditor reads when its task is over, as the
+// box had it; the secret that was added is in no file.
+func TestRunIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	b := newOutBed(t)
+	config := filepath.Join(b.home, "ebb.yaml")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("ebb.yaml", strings.Replace(string(text), "egress: {", "egress: {transcripts: {rules: [{name: orders, providers: [shop], methods: [GET], paths: [/v1/**], query: true, headers: [X-Note], answer_bytes: 4096}]}, ", 1))
+	b.serve()
+	b.put()
+	out, stderr := b.run(`curl -sS --fail -H "X-Note: by hand" -H "Authorization: Bearer $KEY" "https://$HOST/v1/orders?page=7"`)
+	if !strings.Contains(out, "/v1/orders by Bearer ") {
+		t.Errorf("%s%s", out, stderr)
+	}
+	var list []struct{ ID string }
+	if text := b.must(b.ebb("transcripts", "list", "-o", "json")); json.Unmarshal([]byte(text), &list) != nil || len(list) != 1 {
+		t.Fatalf("listed: %s", text)
+	}
+	said := b.must(b.ebb("transcripts", "show", list[0].ID, "-o", "json"))
+	for _, want := range []string{`"orders"`, "/v1/orders", "page=7", "by hand", "by Bearer [redacted]", "200"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("there is no %s in\n%s", want, said)
+		}
+	}
+	if !strings.Contains(b.must(b.ebb("audit", "list", "--kind", "transcript.read", "-o", "json")), list[0].ID) {
+		t.Error("that it was read is on no record")
+	}
+	err = filepath.WalkDir(filepath.Join(b.home, "data"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), runCanary) {
+			t.Errorf("the secret is in %s", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -27,6 +27,22 @@ func ownName(host string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(strings.ToLower(host), ".localhost")
 }
 
+// fromElsewhere reports whether a browser says of a request that a page asks for it which does not come
+// from where a way out is reached (Fetch Metadata; RFC 6454 section 7). A browser lets no page leave these
+// out or set them. A tool that is no browser sends neither.
+func fromElsewhere(h http.Header) bool {
+	if h.Get("Sec-Fetch-Site") == "cross-site" {
+		return true
+	}
+	for _, origin := range h.Values("Origin") {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || !ownName(u.Host) { // "null" has no host
+			return true
+		}
+	}
+	return false
+}
+
 // to sends a request to the host that its path begins with, by https and under the rules
 // of a tunnel to that host. What Host says is where the socket is reached, and nothing else.
 func (b *box) to(w http.ResponseWriter, r *http.Request) {

@@ -74,16 +74,27 @@ func TestTrailersOfGRPC(t *testing.T) {
 	}
 }
 
-// TestBaseUnderAnotherName: a page whose name is rebound to where a way out is reached reads nothing there.
+// TestBaseUnderAnotherName: a page whose name is rebound to where a way out is reached reads nothing there,
+// and one of another site has nothing done there, as a form of it would by a POST.
 func TestBaseUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	x := b.box(t)
 	for _, path := range []string{"/box", "/to/" + b.host + "/v1/x"} {
-		for host, want := range map[string]bool{"evil.example:3128": false, "127.0.0.1:3128": true} {
-			out := raw(t, x, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nAuthorization: Bearer "+x.placeholder(t, "stripe:charges:read")+"\r\nConnection: close\r\n\r\n")
+		for says, want := range map[string]bool{
+			"evil.example:3128": false,
+			"127.0.0.1:3128":    true,
+			"127.0.0.1:3128\r\nSec-Fetch-Site: cross-site":                            false,
+			"127.0.0.1:3128\r\nSec-Fetch-Site: same-origin":                           true,
+			"127.0.0.1:3128\r\nOrigin: https://evil.example":                          false,
+			"127.0.0.1:3128\r\nOrigin: null":                                          false,
+			"127.0.0.1:3128\r\nOrigin: http://127.0.0.1:3128\r\nOrigin: http://a.com": false,
+			"127.0.0.1:3128\r\nOrigin: http://[":                                      false,
+			"127.0.0.1:3128\r\nOrigin: http://127.0.0.1:3128":                         true,
+		} {
+			out := raw(t, x, "GET "+path+" HTTP/1.1\r\nHost: "+says+"\r\nAuthorization: Bearer "+x.placeholder(t, "stripe:charges:read")+"\r\nConnection: close\r\n\r\n")
 			if got := strings.HasPrefix(out, "HTTP/1.1 200 "); got != want || !want && !strings.Contains(out, "misdirected") {
-				t.Errorf("%s under %s: %.80q", path, host, out)
+				t.Errorf("%s under %q: %.80q", path, says, out)
 			}
 		}
 	}

@@ -6,7 +6,8 @@
 //	             Certifier
 //	errors.go    what Mint and Check may say: unsupported, refused, busy
 //	secretfile.go  files that hold secrets
-//	http.go      a client for APIs: no redirect, in time, no half answers; certificate authorities
+//	http.go      a client for APIs: no redirect, in time, no half answers, no proxy that is shown its
+//	             certificate; certificate authorities
 //	connect.go   Connector: sessions in a protocol of their own
 //	bounded.go   answers that libraries read have an end
 //	reach.go     Reacher: hosts that are reached by SSH

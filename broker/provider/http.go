@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ func (h HTTP) Client() *http.Client {
 	}
 	tlsConfig := &tls.Config{RootCAs: h.Roots, MinVersion: tls.VersionTLS12}
 	if h.Certificate != nil {
+		proxy = notByTLS(proxy)
 		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return h.Certificate() }
 	}
 	c := &http.Client{
@@ -71,6 +73,21 @@ func (h HTTP) Client() *http.Client {
 		c.Transport = bounded{c.Transport, h.MaxAnswer}
 	}
 	return c
+}
+
+// notByTLS refuses a proxy that is reached by TLS: net/http takes one configuration for it and for the
+// API, so that a proxy that asks would be shown the certificate that is for the API.
+func notByTLS(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	if proxy == nil {
+		return nil
+	}
+	return func(r *http.Request) (*url.URL, error) {
+		u, err := proxy(r)
+		if err == nil && u != nil && u.Scheme == "https" {
+			return nil, errors.New("a proxy by https would be shown the client certificate: name one by http, or none (NO_PROXY)")
+		}
+		return u, err
+	}
 }
 
 // Roots reads certificate authorities from a PEM file; "" gives nil, which stands

@@ -22,7 +22,7 @@ func (d *Driver) sends(host exact.Host, method string, path []string, uses func(
 			}
 		}
 	}
-	return errors.New("no action of grants lets its requests out, but for those that use names")
+	return errors.New("no action of grants lets its requests out, other than those that use names: name an action of its own for the route")
 }
 
 // Seals implements provider.AnswerSealer.

@@ -12,7 +12,8 @@
 //	seal.go     Sealer: revocation handles at rest
 //	task.go lease.go request.go service.go   the nouns; ids.go their ids
 //	errors.go   Kind, Error and the sentinels of the stores
-//	broker.go   Config, New, and the Broker that all of the below belong to;
+//	config.go   Config and Provider: what New is given
+//	broker.go   New, and the Broker that all of the below belong to;
 //	            limits.go what can be asked for; clock.go what time it is
 //	providers.go  the providers as clients and operators see them
 //	open.go     a task is opened; tend.go  seen alive, paused, resumed, tainted

@@ -2,7 +2,7 @@
 // values come from, and everything that can be wrong with them, said at once.
 //
 //	config.go     Config and its parts: what the rest of the program reads
-//	keys.go       the table of keys: name, default, sentence, where it is stored
+//	keys.go       the table of keys: name, default, sentence, where it is stored; keys_egress.go  those of egress
 //	load.go       Load: defaults, then the file, then EBB_ variables, then Check
 //	file.go       the YAML file, strictly: every unknown key is a problem
 //	env.go        the EBB_ variables, strictly: every unknown one is a problem

@@ -278,6 +278,50 @@ func TestPipeIsCut(t *testing.T) {
 	}
 }
 
+// A cut waits for nobody: neither for a box that does not read what a server says without end, nor for a
+// server that does not read what a box does.
+func TestPipeThatIsNotReadIsCut(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"box", "server"} {
+		b := newPipeBed(t, sshServer)
+		x, lease := b.sshBox(t, "ssh:web/deploy:login")
+		c, in := open(t, x, b.host, sshHello)
+		if _, err := in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		up := <-b.accepted
+		says, deaf := c, up
+		if by == "box" {
+			says, deaf = up, c
+		}
+		over := make(chan struct{})
+		var said atomic.Int64
+		go func() {
+			defer close(over)
+			for big := make([]byte, 64<<10); ; {
+				n, err := says.Write(big)
+				if said.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		}()
+		before := int64(-1)
+		until(t, "ebb waits for the "+by, func() bool {
+			now := said.Load()
+			defer func() { before = now }()
+			return now > 0 && now == before
+		})
+		b.revoke(t, lease)
+		select {
+		case <-over:
+		case <-time.After(time.Minute):
+			t.Fatalf("what a %s does not read is said on", by)
+		}
+		b.isCut(t, x) // while nobody reads
+		ends(t, deaf, deaf)
+	}
+}
+
 // A pause above the caller's task cuts, too, and the record says that it was cut.
 func TestPipeIsCutFromAbove(t *testing.T) {
 	t.Parallel()
@@ -377,7 +421,7 @@ func TestPipeIsCutByTime(t *testing.T) {
 	b.isCut(t, x)
 }
 
-// E107: a connection sends no more than a request or a task may, and is told on the record with that;
+// E107: a connection sends no more than a request or a task may, its first line with it, and is told on the record with that;
 // of a task that has sent that much no other is dialled.
 func TestPipeBounds(t *testing.T) {
 	t.Parallel()
@@ -389,13 +433,13 @@ func TestPipeBounds(t *testing.T) {
 		x, _ := b.sshBox(t, "ssh:web/deploy:login")
 		c, in := open(t, x, b.host, sshHello)
 		up := <-b.accepted
-		if _, err := io.WriteString(c, strings.Repeat("x", 900)); err != nil {
+		if _, err := io.WriteString(c, strings.Repeat("x", 1000-len(sshHello))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadFull(up, make([]byte, len(sshHello)+900)); err != nil {
+		if _, err := io.ReadFull(up, make([]byte, 1000)); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		_, _ = io.WriteString(c, strings.Repeat("x", 900))
+		_, _ = io.WriteString(c, "x")
 		ends(t, c, in)
 		if got := ends(t, up, up); got != "" {
 			t.Errorf("%s: %d bytes more were sent", what, len(got))

@@ -19,7 +19,7 @@ func TestGraceEndsNobodyOnceTheBrokerHasEnded(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- x.Broker.Run(ctx) }()
-	h := hold(t, x.Broker, s, time.Second)
+	h := hold(t, x.Broker, s, broker.MaxGrace)
 	h.Lost(t.Context())
 	stop()
 	if err := <-done; err != nil {

@@ -20,6 +20,21 @@ func RunLedger(ctx context.Context, l Ledger, c Cutter) {
 // KeptHandles is how many revocation handles are in memory.
 func (b *Broker) KeptHandles() int { return len(b.kept.all()) }
 
+// UnderWay is how many leases this process works on at providers.
+func (b *Broker) UnderWay() (n int) {
+	for _, u := range b.upstreams {
+		n += len(u.claims)
+	}
+	return n
+}
+
+// CloseDue is one look for tasks that are due, and their ends.
+func (b *Broker) CloseDue(ctx context.Context) {
+	var ends errgroup.Group
+	b.closeDue(ctx, &ends)
+	_ = ends.Wait()
+}
+
 // Holds is how many control connections of a task count here.
 func (b *Broker) Holds(taskID string) int {
 	b.holds.mu.Lock()

@@ -111,7 +111,7 @@ func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := redistest.New(t)
-			ledger, err := redisstore.New(t.Context(), redisstore.Config{Addrs: []string{r.Addr}, Timeout: 2 * time.Second})
+			ledger, err := redisstore.New(t.Context(), redisstore.Config{Addrs: []string{r.Addr}, Timeout: 20 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 			up.On(brokertest.OpMint, "")
 			r.Start()
 			eventually(t, "it mints again", func() bool { _, err := s.Ask(t, "up:a:read"); return err == nil })
-			c, err := env.Broker.CompleteTask(t.Context(), env.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
+			c, err := env.Broker.CompleteTask(t.Context(), env.Principals[brokertest.Runner], s.Task.ID, broker.MaxWait)
 			if err != nil || c.Owed != 0 || len(up.Alive()) != 0 {
 				t.Errorf("completed: owed %d, alive %v (%v)", c.Owed, up.Alive(), err)
 			}

@@ -42,11 +42,8 @@ func (h *hooks) run(m *map[string]func() error, op string) error {
 
 // start gives up waiting for a hook that hangs when ctx is done, as stores do.
 func (h *hooks) start(ctx context.Context, op string) error {
+	h.tally(op)
 	h.mu.Lock()
-	if h.calls == nil {
-		h.calls = map[string]int{}
-	}
-	h.calls[op]++
 	hooked := h.before[op] != nil
 	h.mu.Unlock()
 	if !hooked {
@@ -67,6 +64,15 @@ func (h *hooks) end(op string, err error) error {
 		return err
 	}
 	return h.run(&h.after, op)
+}
+
+func (h *hooks) tally(op string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls == nil {
+		h.calls = map[string]int{}
+	}
+	h.calls[op]++
 }
 
 func (h *hooks) count(op string) int {
@@ -243,6 +249,7 @@ func (s hookStore) Begin(ctx context.Context, r broker.Record) (wait func() erro
 }
 
 func (s hookStore) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
+	defer s.h.tally("Take done")
 	if err := s.h.start(ctx, "Take"); err != nil {
 		return nil, err
 	}

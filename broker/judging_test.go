@@ -177,7 +177,7 @@ func TestFloodFromOnePlaceLeavesOthersTheirs(t *testing.T) {
 // poll waits until is holds.
 func poll(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what + ": it does not come to that")
 		}

@@ -182,7 +182,7 @@ func TestTrialOfAProviderThatAnswersBadly(t *testing.T) {
 		t.Run(c.op+" "+string(c.f), func(t *testing.T) {
 			t.Parallel()
 			party := instant()
-			party.Timeout = 300 * time.Millisecond
+			party.Timeout = hangs
 			x := thirdParty(t, shape{party: party})
 			x.up.OnCall(c.op, func(n int) brokertest.Fault {
 				if n > 0 && c.op == brokertest.OpProbe {

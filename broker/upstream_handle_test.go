@@ -35,7 +35,7 @@ func TestUpstreamMintOutlivesItsIntent(t *testing.T) {
 					return
 				}
 				x.Clock.Add(time.Minute)
-				for end := time.Now().Add(15 * time.Second); !final() && time.Now().Before(end); {
+				for end := time.Now().Add(25 * time.Second); !final() && time.Now().Before(end); {
 					time.Sleep(10 * time.Millisecond)
 				}
 				if !final() {

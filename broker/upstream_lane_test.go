@@ -30,16 +30,24 @@ func (x *third) closed(t *testing.T, taskID string) broker.Completion {
 	return c
 }
 
-// turn turns the clock in steps until it is so: each step gives the lane a second
-// to look.
+// turn turns the clock in steps until it is so. After each step the lane looks once and
+// finishes what it found: the clock runs away from no lane, however slow.
 func (x *third) turn(t *testing.T, step time.Duration, what string, is func() bool) {
 	t.Helper()
 	for range 40 {
-		for range 30 {
+		start, looks, still := time.Now(), x.store.count("Take"), 0
+		for still < 2 {
 			if is() {
 				return
 			}
 			time.Sleep(40 * time.Millisecond)
+			// Another replica's looks are not counted, and no lane looks at a provider
+			// that is left alone.
+			looked, waited := x.store.count("Take"), time.Since(start)
+			if still++; waited < 1200*time.Millisecond || looked <= looks && waited < 3*time.Second ||
+				looked > x.store.count("Take done") || x.Broker.UnderWay() > 0 {
+				still = 0
+			}
 		}
 		x.Clock.Add(step)
 	}
@@ -54,7 +62,7 @@ func TestLaneOutlastsAnOutage(t *testing.T) {
 	for _, fault := range []brokertest.Fault{brokertest.Error500, brokertest.Garbage, brokertest.Hang, brokertest.Busy} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			x := thirdParty(t, shape{party: brokertest.Party{Timeout: time.Second, Traits: provider.Traits{Floor: 12 * time.Hour}}})
+			x := thirdParty(t, shape{party: brokertest.Party{Timeout: hangs, Traits: provider.Traits{Floor: 12 * time.Hour}}})
 			s := x.Open(t, upSpec())
 			tok := minted(t, s, "up:a:read")
 			x.up.On(brokertest.OpRevoke, fault)
@@ -99,7 +107,7 @@ func TestLaneRevokesButAnswersError(t *testing.T) {
 	for _, fault := range []brokertest.Fault{brokertest.DoneError, brokertest.DoneCut, brokertest.DoneHang} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true, Timeout: time.Second}})
+			x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true, Timeout: hangs}})
 			s := x.Open(t, upSpec())
 			minted(t, s, "up:a:read")
 			x.up.OnCall(brokertest.OpRevoke, func(n int) brokertest.Fault {
@@ -135,8 +143,8 @@ func TestLaneGivesUpOnlyTheDead(t *testing.T) {
 			}
 			if lasting {
 				for range 5 {
-					x.Clock.Add(24 * time.Hour)
 					before := x.lease(t, tok.LeaseID).Upstream.Attempts
+					x.Clock.Add(24 * time.Hour)
 					eventually(t, "another attempt", func() bool { return x.lease(t, tok.LeaseID).Upstream.Attempts > before })
 				}
 				if l := x.lease(t, tok.LeaseID); l.State != broker.LeaseRevoking {

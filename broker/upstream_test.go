@@ -104,7 +104,7 @@ func (x *third) settled(t *testing.T, taskID string) {
 
 func (x *third) complete(t *testing.T, taskID string) broker.Completion {
 	t.Helper()
-	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), taskID, broker.DefaultWait)
+	c, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), taskID, broker.MaxWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestUpstreamMintFails(t *testing.T) {
 		for _, byHandle := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s handle %v", fault, byHandle), func(t *testing.T) {
 				t.Parallel()
-				x := thirdParty(t, shape{party: brokertest.Party{ByHandle: byHandle, Timeout: time.Second}})
+				x := thirdParty(t, shape{party: brokertest.Party{ByHandle: byHandle, Timeout: hangs}})
 				s := x.Open(t, upSpec())
 				x.up.On(brokertest.OpMint, fault)
 				_, err := s.Ask(t, "up:a:read")

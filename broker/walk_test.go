@@ -245,7 +245,7 @@ func TestDeadlineAndHeartbeatEndTasks(t *testing.T) {
 
 func waitClosed(t *testing.T, e *brokertest.Env, id string, cause broker.Cause) {
 	t.Helper()
-	for range 100 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		task, err := e.Broker.Task(t.Context(), e.Principals[brokertest.Operator], id)
 		if err != nil {
 			t.Fatal(err)

@@ -38,12 +38,7 @@ http {
 func startNginx(t *testing.T, a *clientcerttest.Authority, b *bed, protocols string) (address string) {
 	t.Helper()
 	program, dir := counterpart.Program(t, "nginx"), t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a free port
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = l.Addr().String()
-	_ = l.Close()
+	address = fmt.Sprintf("127.0.0.1:%d", counterpart.FreePort(t))
 	server := b.upstream.TLS.Certificates[0]
 	for name, text := range map[string]string{
 		"conf": fmt.Sprintf(inNginx, dir, address, protocols), "clients.pem": clientcerttest.PEM(a.Root),

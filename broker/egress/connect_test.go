@@ -18,7 +18,7 @@ func (x *box) connects(t *testing.T, host string) bool {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", host, host)
 	line := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(c, line); err != nil {

@@ -104,7 +104,7 @@ func TestCutInALookup(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			over <- nil
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			over <- errors.New("it is asked on")
 		}
 	}

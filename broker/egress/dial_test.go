@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/egress"
 	"ebb/broker/exact"
 )
@@ -168,14 +169,9 @@ func TestNamesAreWhole(t *testing.T) {
 // Nobody there is one word to the sandbox; which address it was stays here.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := uint16(l.Addr().(*net.TCPAddr).Port)
-	_ = l.Close()
+	port := uint16(counterpart.FreePort(t))
 	d := &egress.Dialer{Resolver: &names{answers: map[string][][]string{"git.example.com.": {{"127.0.0.1"}}}}, Private: map[string][]netip.Prefix{"git.example.com": {netip.MustParsePrefix("127.0.0.1/32")}}}
-	_, err = d.Dial(t.Context(), host("git.example.com", port))
+	_, err := d.Dial(t.Context(), host("git.example.com", port))
 	if reason(err) != egress.Unreachable || strings.Contains(string(reason(err)), "127") {
 		t.Errorf("nobody there: %v", err)
 	}

@@ -53,7 +53,7 @@ func TestEndOfALease(t *testing.T) {
 		if err == nil {
 			t.Error("it ended as if all had come")
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it was not cut")
 	}
 	if _, err := io.ReadFull(second, make([]byte, 1000)); err != nil {

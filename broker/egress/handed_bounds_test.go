@@ -32,7 +32,7 @@ func TestHandedBurst(t *testing.T) {
 				return
 			}
 			defer func() { _ = c.Close() }()
-			_ = c.SetDeadline(time.Now().Add(time.Minute))
+			_ = c.SetDeadline(time.Now().Add(patience))
 			_, _ = io.WriteString(c, "GET /nothing HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
 			if out, _ := io.ReadAll(c); !strings.HasPrefix(string(out), "HTTP/1.1 403 ") {
 				t.Errorf("%.60q", out)
@@ -120,7 +120,7 @@ func TestHandedOverTLS(t *testing.T) {
 	if _, err := boxes.Shut(t.Context(), who, s.Task.ID, x.ID); err != nil {
 		t.Fatal(err)
 	}
-	_ = here.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = here.SetReadDeadline(time.Now().Add(patience))
 	if rest, err := io.ReadAll(here); len(rest) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the end of the box says farewell, or does not come: %x, %v", rest, err)
 	}

@@ -236,7 +236,7 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range all[1:] {
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("connection %d goes on: %v", i+1, err)
 		}

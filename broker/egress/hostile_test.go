@@ -29,7 +29,7 @@ func (x *box) tunnelBy(t *testing.T, host string, cfg *tls.Config) (*tls.Conn, e
 		return nil, err
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", host, host)
 	line := make([]byte, len("HTTP/1.1 200 Connection established\r\n\r\n"))
 	if _, err := io.ReadFull(c, line); err != nil {

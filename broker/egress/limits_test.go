@@ -93,7 +93,7 @@ func TestConnectionsOfABox(t *testing.T) {
 	}
 	release()
 	wg.Wait()
-	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Errorf("it was not served when there was room: %v", err)
 	}
@@ -120,7 +120,7 @@ func TestSilentTunnel(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = c.Close() }()
-			_ = c.SetDeadline(time.Now().Add(time.Minute))
+			_ = c.SetDeadline(time.Now().Add(patience))
 			if _, err := io.WriteString(c, say); err != nil {
 				t.Fatal(err)
 			}

@@ -124,7 +124,7 @@ func open(t *testing.T, x *box, host, say string) (net.Conn, *bufio.Reader) {
 // ends wants a connection to be closed, after at most what was on its way.
 func ends(t *testing.T, c net.Conn, in io.Reader) string {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	text, err := io.ReadAll(in)
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		t.Fatal("the connection goes on")

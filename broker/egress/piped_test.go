@@ -84,7 +84,7 @@ func (b *pipeBed) connect(t *testing.T, x *box) connection {
 // goesOn wants something to get from one side to the other.
 func (c connection) goesOn(t *testing.T, what string) {
 	t.Helper()
-	_ = c.up.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = c.up.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c.c, "alive"); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}

@@ -107,7 +107,7 @@ func raw(t *testing.T, x *box, text string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(c, text)
 	out, _ := io.ReadAll(c)
 	return string(out)

@@ -30,7 +30,7 @@ import (
 )
 
 // patience is how long a test waits for what has to come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // dbBed is a bed whose broker mints roles in a database of a real PostgreSQL, which boxes
 // reach as db.example.com, by TLS.

@@ -111,7 +111,7 @@ func TestSilentSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, in := x.tunnel(t, d.host)
-			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+			_ = c.SetReadDeadline(time.Now().Add(patience))
 			if _, err := io.WriteString(c, says); err != nil {
 				t.Fatal(err)
 			}

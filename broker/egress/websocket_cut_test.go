@@ -85,7 +85,7 @@ func talk(_ *box, ws *websocket.Conn) {
 // over waits for the end of a WebSocket.
 func over(t *testing.T, ws *websocket.Conn) {
 	t.Helper()
-	_ = ws.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(patience))
 	var timeout net.Error
 	if err := websocket.Message.Receive(ws, new(string)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 		t.Errorf("the box reads on: %v", err)
@@ -97,7 +97,7 @@ func ended(t *testing.T, gone <-chan error) {
 	t.Helper()
 	select {
 	case <-gone:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the upstream reads on")
 	}
 }

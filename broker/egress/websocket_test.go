@@ -88,7 +88,7 @@ func TestWebSocket(t *testing.T) {
 		t.Errorf("it arrived with %v", h)
 	}
 	x.b.proxy.End(x.s.Task.ID)
-	_ = ws.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(patience))
 	if err := websocket.Message.Receive(ws, new(string)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the end: %v", err)
 	}

@@ -157,7 +157,7 @@ func TestGateSharesItsPlaces(t *testing.T) {
 	select {
 	case leave := <-in:
 		leave()
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("a place is free and nobody gets it")
 	}
 	enter(t, g, "f")

@@ -33,7 +33,7 @@ func one() []redis.Cmder { return []redis.Cmder{redis.NewIntCmd(context.Backgrou
 // waiting polls until n calls wait in the queue.
 func waiting(t *testing.T, b *batcher, n int) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		got := len(b.queue)
 		b.mu.Unlock()
@@ -119,7 +119,7 @@ func TestBatcherSurvivesPanic(t *testing.T) {
 				select {
 				case err := <-c:
 					return err
-				case <-time.After(10 * time.Second):
+				case <-time.After(2 * time.Minute):
 					t.Fatal("no answer")
 				}
 				return nil
@@ -129,7 +129,7 @@ func TestBatcherSurvivesPanic(t *testing.T) {
 				select {
 				case <-g.asked:
 					g.permit <- answer
-				case <-time.After(10 * time.Second):
+				case <-time.After(2 * time.Minute):
 					t.Fatal("nothing is sent")
 				}
 			}

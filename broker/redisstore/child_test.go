@@ -49,7 +49,7 @@ func (c *child) try(args ...any) string {
 
 func (c *child) until(what string, ok func() bool) {
 	c.tb.Helper()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return
 		}

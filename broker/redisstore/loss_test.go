@@ -212,7 +212,7 @@ func TestSentinelFailover(t *testing.T) {
 
 	config := redisstore.Config{Addrs: []string{watch.Addr}, MasterName: "m", Prefix: "t", Timeout: 8 * time.Second, WaitReplicas: 1}
 	safe := connect(t, config)
-	config.WaitReplicas, config.Timeout = 0, time.Second
+	config.WaitReplicas = 0
 	s := connect(t, config)
 	must(t, s.Mark(t.Context()))
 	check(t, "before", s, nil)
@@ -250,7 +250,7 @@ func TestWaitReplicas(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	config := c.config()
-	config.WaitReplicas, config.Timeout = 1, 200*time.Millisecond
+	config.WaitReplicas, config.Timeout = 1, 2*time.Second
 	s := connect(t, config)
 	l := openTask(t, s, "tsk_1")
 	if _, _, err := closeTask(t.Context(), s, "tsk_1"); err == nil {

@@ -184,7 +184,7 @@ func TestSafeLateHolder(t *testing.T) {
 			t.Errorf("it is %q, %v", got, err)
 		}
 		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
-			waits, cancel := context.WithTimeout(ctx, 3*time.Second) // it must ask once, at least
+			waits, cancel := context.WithTimeout(ctx, 8*time.Second) // it must ask once, at least
 			defer cancel()
 			if err := s.Exchange(waits, "n", hold, become("x")); !errors.Is(err, safe.ErrHeld) {
 				t.Errorf("an exchange while it is held = %v", err)

@@ -126,7 +126,7 @@ func feedWakes(t *ledgerTest) {
 				l = other
 			}
 			go func() {
-				evs, _, err := l.Follow(t.ctx, cursor, 10, 20*time.Second)
+				evs, _, err := l.Follow(t.ctx, cursor, 10, time.Minute)
 				got <- answer{evs, err}
 			}()
 		}
@@ -138,7 +138,7 @@ func feedWakes(t *ledgerTest) {
 				t.Errorf("waiter got %v, %v", a.evs, a.err)
 			}
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 40*time.Second {
 			t.Errorf("waiters woke after %s", took)
 		}
 		_, cursor = t.follow(cursor, 10)
@@ -160,7 +160,7 @@ func feedContext(t *ledgerTest) {
 	select {
 	case err := <-got:
 		t.want("Follow", err, errAny)
-	case <-time.After(10 * time.Second):
+	case <-time.After(40 * time.Second):
 		t.Errorf("Follow outlived its context")
 	}
 }

@@ -61,7 +61,7 @@ func guardClose(t *ledgerTest) {
 	select {
 	case err := <-waiting:
 		t.want("Follow", err, errAny)
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Errorf("Follow outlived the ledger")
 	}
 	t.want("Close again", t.l.Close(), nil)

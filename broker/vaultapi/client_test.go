@@ -219,7 +219,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		}
 	}
 	write("first")
-	c := client(t, vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: path}, Timeout: time.Second})
+	c := client(t, vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: path}, Timeout: 20 * time.Second})
 	if err := self(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

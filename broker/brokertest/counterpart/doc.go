@@ -6,6 +6,7 @@
 // It imports nothing of ebb, so that the tests of every package can use it.
 //
 //	counterpart.go  Need, Program, Missing
+//	port.go         FreePort: where a server can be told to listen
 //	talker.go       Talk: a program of Node that says things in lines of JSON
 //	table.go        every counterpart, and the variable that names it; what tests ask
 //	                of the machine

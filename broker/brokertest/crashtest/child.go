@@ -118,7 +118,7 @@ func (e *child) open(t *testing.T, d provider.Driver) {
 	e.name = scopes.MustParseSet(e.Scope).Providers()[0]
 	limits := broker.Limits{Sweep: 24 * time.Hour}
 	if e.Recover {
-		limits.Sweep = 200 * time.Millisecond
+		limits.Sweep = 2 * time.Second // also how long a list may say nothing
 	}
 	e.env = brokertest.New(t, brokertest.Config{
 		Ledger: ledger{l, e.counter}, Journal: journal{e.db, e.counter}, Desk: e.db, Sealer: sealer, Keys: filepath.Join(e.Dir, "keys"),
@@ -177,7 +177,7 @@ func (e *child) work(t *testing.T) {
 		e.await(t, "the credential is dead", func() bool { return e.settled(t) })
 		return
 	}
-	done, err := e.env.Broker.CompleteTask(t.Context(), e.env.Principals[brokertest.Runner], s.Task.ID, 30*time.Second)
+	done, err := e.env.Broker.CompleteTask(t.Context(), e.env.Principals[brokertest.Runner], s.Task.ID, broker.MaxWait)
 	if err != nil || done.Owed != 0 {
 		t.Fatalf("owed %d, %v", done.Owed, err)
 	}

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -37,12 +38,7 @@ func New(t testing.TB) *Server {
 func Run(t testing.TB, args ...string) *Server {
 	t.Helper()
 	path := counterpart.Program(t, "redis-server")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{Addr: l.Addr().String(), t: t, path: path, args: args, dir: t.TempDir()}
-	_ = l.Close()
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", counterpart.FreePort(t)), t: t, path: path, args: args, dir: t.TempDir()}
 	s.Start()
 	t.Cleanup(s.Kill)
 	return s
@@ -59,7 +55,7 @@ func (s *Server) Start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if s.answers() {
 			return
 		}
@@ -68,12 +64,12 @@ func (s *Server) Start() {
 }
 
 func (s *Server) answers() bool {
-	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	c, err := net.DialTimeout("tcp", s.Addr, 10*time.Second)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := c.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}

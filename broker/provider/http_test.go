@@ -30,7 +30,7 @@ func TestClientFollowsNoRedirectAndGivesUp(t *testing.T) {
 	s := httptest.NewServer(mux)
 	defer s.Close()
 	defer close(stop)
-	c := provider.HTTP{Timeout: 200 * time.Millisecond}.Client()
+	c := provider.HTTP{Timeout: time.Minute}.Client()
 	get := func(path string) *http.Response {
 		t.Helper()
 		r, err := c.Get(s.URL + path)
@@ -42,7 +42,7 @@ func TestClientFollowsNoRedirectAndGivesUp(t *testing.T) {
 	if r := get("/away"); r.StatusCode != http.StatusFound {
 		t.Errorf("redirect answered %d", r.StatusCode)
 	}
-	if _, err := c.Get(s.URL + "/hang"); err == nil {
+	if _, err := (provider.HTTP{Timeout: 200 * time.Millisecond}).Client().Get(s.URL + "/hang"); err == nil {
 		t.Error("a server that hangs was waited for")
 	}
 	if _, err := provider.ReadBody(get("/cut"), 100); err == nil {
@@ -138,7 +138,7 @@ func TestDeadConnectionIsLeft(t *testing.T) {
 	}()
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
-	c := provider.HTTP{Roots: roots, Timeout: 300 * time.Millisecond}.Client()
+	c := provider.HTTP{Roots: roots, Timeout: time.Second}.Client()
 	call := func() error {
 		r, err := c.Get("https://" + l.Addr().String())
 		if err != nil {
@@ -147,7 +147,7 @@ func TestDeadConnectionIsLeft(t *testing.T) {
 		_, err = provider.ReadBody(r, 10)
 		return err
 	}
-	for end := time.Now().Add(10 * time.Second); call() != nil; {
+	for end := time.Now().Add(2 * time.Minute); call() != nil; {
 		if time.Now().After(end) {
 			t.Fatal("no connection comes about")
 		}
@@ -157,7 +157,7 @@ func TestDeadConnectionIsLeft(t *testing.T) {
 		t.Fatal("the connection is not dead: the test shows nothing")
 	}
 	dead.Store(1) // the first stays so; a new one works
-	for end := time.Now().Add(10 * time.Second); call() != nil; {
+	for end := time.Now().Add(2 * time.Minute); call() != nil; {
 		if time.Now().After(end) {
 			t.Fatal("the dead connection is used on")
 		}

@@ -91,7 +91,7 @@ func newCloud(t testing.TB) *cloud {
 // config reaches the cloud with a key of its own.
 func (c *cloud) config() Config {
 	cfg := config()
-	cfg.Endpoint, cfg.Timeout = c.url, "2s"
+	cfg.Endpoint, cfg.Timeout = c.url, "10s"
 	cfg.AccessKeyFile, cfg.SecretKeyFile = awstest.SecretFile(c.t, cloudKey), awstest.SecretFile(c.t, cloudSecret)
 	cfg.Now = c.now
 	return cfg

@@ -21,7 +21,7 @@ import (
 func configFor(t *testing.T, g *google) gcp.Config {
 	t.Helper()
 	return gcp.Config{
-		KeyFile: keyFile(t, "key-1"), Timeout: 2 * time.Second,
+		KeyFile: keyFile(t, "key-1"), Timeout: 20 * time.Second,
 		Endpoints: gcp.Endpoints{OAuth: g.url, IAMCredentials: g.url, STS: g.url, IAM: g.url, Metadata: g.url},
 		Buckets: map[string]gcp.Bucket{
 			"lake": {ServiceAccount: reader, Actions: map[string]gcp.Action{
@@ -274,7 +274,6 @@ func TestLoginThatHangs(t *testing.T) {
 	t.Parallel()
 	g := newGoogle(t)
 	c := configFor(t, g)
-	c.Timeout = 20 * time.Second
 	d := driver(t, c, nil)
 	asked, stop := make(chan struct{}, 1), make(chan struct{})
 	g.set(func() { g.fault = hangAt("/token", asked, stop) })

@@ -52,20 +52,20 @@ func (h *house) lease(t *testing.T, taskID string) broker.Lease {
 	return ls[0]
 }
 
-// until turns the clock step by step until it holds.
+// until turns the clock step by step until it holds, not much faster than the lane looks.
 func (h *house) until(t *testing.T, step time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); h.pass(step) {
+	for end := time.Now().Add(2 * time.Minute); !holds(); h.pass(step) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 	}
 }
 
 func (h *house) complete(t *testing.T, taskID string) broker.Completion {
 	t.Helper()
-	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID, broker.DefaultWait)
+	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID, broker.MaxWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +96,10 @@ func TestWalk(t *testing.T) {
 	if tok, err = s.Ask(t, readWeb); err != nil || tok.Class != provider.ClassEventual {
 		t.Fatalf("class %q, %v", tok.Class, err)
 	}
-	if done := h.complete(t, s.Task.ID); done.Owed != 1 || h.hub.Living() != 1 {
-		t.Errorf("owed %d, %d live", done.Owed, h.hub.Living())
+	// It waits in vain, so not for long.
+	done, err = h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
+	if err != nil || done.Owed != 1 || h.hub.Living() != 1 {
+		t.Errorf("owed %d, %d live, %v", done.Owed, h.hub.Living(), err)
 	}
 	h.until(t, 5*time.Second, "the late end is proven", func() bool { return h.lease(t, s.Task.ID).State == broker.LeaseRevoked })
 	if l := h.lease(t, s.Task.ID); l.Upstream.Proof != broker.ProofProbed || h.hub.Living() != 0 || l.Upstream.DeadAt.Sub(l.Upstream.AcceptedAt) < 40*time.Second {
@@ -154,7 +156,8 @@ func TestWalkLostAnswer(t *testing.T) {
 		t.Errorf("the end of another task waits: %+v", done.Credentials[0].Upstream)
 	}
 	first := tasks[0]
-	if l := h.lease(t, first); l.State != broker.LeaseRevoking || l.Upstream.Attempts == 0 || l.Upstream.LastError == "" {
+	h.until(t, 0, "an attempt has failed", func() bool { return h.lease(t, first).Upstream.Attempts > 0 })
+	if l := h.lease(t, first); l.State != broker.LeaseRevoking || l.Upstream.LastError == "" {
 		t.Errorf("not in sight: %s %+v", l.State, l.Upstream)
 	}
 	h.until(t, time.Minute, "settled", func() bool { return h.lease(t, first).State == broker.LeaseUnconfirmed })

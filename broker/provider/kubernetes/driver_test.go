@@ -30,7 +30,7 @@ func pemOf(s *httptest.Server) []byte {
 func configFor(t *testing.T, a *apiServer) kubernetes.Config {
 	t.Helper()
 	return kubernetes.Config{
-		Server: a.url, CAFile: a.ca, TokenFile: kubetest.File(t, a.login+"\n"), Timeout: 2 * time.Second,
+		Server: a.url, CAFile: a.ca, TokenFile: kubetest.File(t, a.login+"\n"), Timeout: 20 * time.Second,
 		Grants: map[string]map[string]kubernetes.Account{"shop": {
 			"deploy": {Namespace: "agents", ServiceAccount: "shop-deployer"},
 			"read":   {Namespace: "agents", ServiceAccount: "shop-reader", Audiences: []string{"https://shop.example", "b"}},

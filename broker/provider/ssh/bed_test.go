@@ -169,11 +169,11 @@ func (b *bed) hold(t *testing.T, private crypto.Signer, c *xssh.Certificate, g p
 // login connects as the holder. The error is sshd's refusal.
 func (b *bed) login(t *testing.T, h holder) (*xssh.Client, error) {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", b.addr, 5*time.Second)
+	c, err := net.DialTimeout("tcp", b.addr, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	conn, channels, requests, err := xssh.NewClientConn(c, b.addr, &xssh.ClientConfig{

@@ -71,12 +71,12 @@ func TestKillCommandThatFails(t *testing.T) {
 func TestKillCommandThatHangs(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	program := script(t, "sleep 600 &\necho $! >"+pid+"\nwait\n")
-	r := newRig(t, func(o *ssh.Options) { o.Kill = &ssh.Kill{Command: []string{program}, Timeout: "1s"} })
+	r := newRig(t, func(o *ssh.Options) { o.Kill = &ssh.Kill{Command: []string{program}, Timeout: "5s"} })
 	began := time.Now()
 	if err := r.Revoke(t.Context(), target(r.grant(t, "ssh:web/bo:login"))); err == nil {
 		t.Error("it succeeds")
 	}
-	if took := time.Since(began); took > 30*time.Second {
+	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	b, err := os.ReadFile(pid)

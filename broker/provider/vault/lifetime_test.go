@@ -65,7 +65,7 @@ func engine(t *testing.T, seconds string, revoke int) vault.Config {
 	}))
 	t.Cleanup(s.Close)
 	return vault.Config{
-		Config:    vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "me")}, Timeout: 2 * time.Second},
+		Config:    vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "me")}, Timeout: 20 * time.Second},
 		TokenRole: "leases", Grants: map[string]map[string]vault.Path{"orders": {"read": {Path: "pki/issue/x", Policies: []string{"p"}}}},
 	}
 }

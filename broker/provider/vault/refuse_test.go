@@ -122,9 +122,13 @@ func TestAnswersThatAreNone(t *testing.T) {
 	for name, answer := range answers {
 		s := httptest.NewServer(answer)
 		defer s.Close()
+		timeout := 20 * time.Second
+		if name == "hang" {
+			timeout = 300 * time.Millisecond
+		}
 		c := vault.Config{
 			Config: vaultapi.Config{
-				Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "canary")}, Timeout: 300 * time.Millisecond,
+				Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "canary")}, Timeout: timeout,
 			},
 			TokenRole: "leases", Grants: map[string]map[string]vault.Path{"orders": {"read": {Path: "database/creds/ro", Policies: []string{"p"}}}},
 		}

@@ -43,7 +43,7 @@ func TestPeerPlaces(t *testing.T) {
 		return err
 	}
 	for range 20 {
-		if err := get(10 * time.Second); err != nil {
+		if err := get(2 * time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestPeerPlaces(t *testing.T) {
 		t.Error("a second connection was taken")
 	}
 	_ = hog.Close()
-	if err := get(10 * time.Second); err != nil {
+	if err := get(2 * time.Minute); err != nil {
 		t.Errorf("after it has gone: %v", err)
 	}
 }

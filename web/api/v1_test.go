@@ -306,7 +306,7 @@ func TestRevocationFeed(t *testing.T) {
 	}
 	done := make(chan *answer)
 	go func() {
-		done <- r.v1With(t, who, key, "GET", "/v1/revocations?wait_seconds=20&cursor="+first.text("cursor"), nil)
+		done <- r.v1With(t, who, key, "GET", "/v1/revocations?wait_seconds=25&cursor="+first.text("cursor"), nil)
 	}()
 	r.v1(t, brokertest.Runner, "POST", "/v1/tasks/"+b.task+"/complete", nil)
 	select {
@@ -315,7 +315,7 @@ func TestRevocationFeed(t *testing.T) {
 		if len(events) != 1 || events[0].(map[string]any)["task_id"] != b.task || a.text("cursor") == first.text("cursor") {
 			t.Errorf("%d %s", a.status, a.body)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(22 * time.Second):
 		t.Fatal("the long poll did not wake up")
 	}
 	r.v1(t, brokertest.Runner, "GET", "/v1/revocations", nil).problem(t, "a runner", 403, "forbidden")

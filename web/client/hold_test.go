@@ -15,6 +15,9 @@ import (
 	"ebb/web/client"
 )
 
+// patience is how long a test waits for what is going to be.
+const patience = 2 * time.Minute
+
 // held is an enrolled sandbox whose connection breaks with the returned function,
 // and what comes of its Hold.
 func held(t *testing.T, h *house, grace time.Duration) (s *client.Sandbox, task string, cut func(), done chan error) {
@@ -28,7 +31,7 @@ func held(t *testing.T, h *house, grace time.Duration) (s *client.Sandbox, task 
 	case <-made.yes:
 	case err := <-done:
 		t.Fatal("it gave up: ", err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("no connection was made")
 	}
 	return s, task, cancel, done
@@ -97,7 +100,7 @@ func TestHoldBreaks(t *testing.T) {
 	if <-done == nil {
 		t.Error("Hold says that the task ended in good order")
 	}
-	if !h.closes(task, 10*time.Second) {
+	if !h.closes(task, patience) {
 		t.Fatal("the task of a sandbox whose connection broke is open")
 	}
 	if got := h.task(task); got.Cause != broker.CauseExited || got.Reason != "connection_closed" {
@@ -108,19 +111,20 @@ func TestHoldBreaks(t *testing.T) {
 // TestHoldComesBack: within its grace, a sandbox that connects again is alive.
 func TestHoldComesBack(t *testing.T) {
 	t.Parallel()
+	const grace = 10 * time.Second
 	h := newHouse(t, false)
-	s, task, cut, done := held(t, h, 2*time.Second)
+	s, task, cut, done := held(t, h, grace)
 	cut()
 	<-done
 	ctx, end := context.WithCancel(t.Context())
 	again := make(chan error, 1)
 	go func() { again <- s.Hold(ctx, time.Second) }()
-	if h.closes(task, 4*time.Second) {
+	if h.closes(task, grace+2*time.Second) {
 		t.Fatal("a sandbox that came back was taken for gone")
 	}
 	end()
 	<-again
-	if !h.closes(task, 10*time.Second) {
+	if !h.closes(task, patience) {
 		t.Error("the second connection broke, and the task is open")
 	}
 }
@@ -139,7 +143,7 @@ func TestHoldHearsTheEnd(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the sandbox was not told")
 	}
 }
@@ -172,7 +176,7 @@ func TestHoldStrangers(t *testing.T) {
 			if err == nil || ctx.Err() != nil {
 				t.Errorf("got %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("more than four connections of one task are held")
 		}
 	}
@@ -209,7 +213,7 @@ func TestHoldWhileBusy(t *testing.T) {
 	task, s := h.enrolled(door)
 	done := make(chan error, 1)
 	go func() { done <- s.Hold(t.Context(), 0) }()
-	for end := time.Now().Add(10 * time.Second); door.left.Load() >= 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); door.left.Load() >= 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		select {
 		case err := <-done:
 			t.Fatalf("it gave up: %v", err)

@@ -86,15 +86,17 @@ func TestWindowThatPassesBy(t *testing.T) {
 // TestWarmUp: the answers of the warm-up are judged and not measured.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
-	const window = time.Second // longer than a busy machine lets a process stand still
+	// Both are longer than a busy machine lets a process stand still.
+	const warmUp, window = 5 * time.Second, time.Second
 	var seen atomic.Int64
 	tgt := target(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(5 * time.Millisecond)
 		if seen.Add(1) == 1 {
 			w.WriteHeader(http.StatusTeapot)
 		}
 	}))
 	r, err := load.Run(context.Background(), tgt, load.Job{
-		Clients: 2, WarmUp: 100 * time.Millisecond, Window: window, Requests: [][]byte{tgt.Build("/", "", nil)}, Repeat: true,
+		Clients: 2, WarmUp: warmUp, Window: window, Requests: [][]byte{tgt.Build("/", "", nil)}, Repeat: true,
 		Check: func(_, status int, _ []byte) error {
 			if status != http.StatusOK {
 				return fmt.Errorf("status %d", status)

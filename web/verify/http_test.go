@@ -266,9 +266,14 @@ func FuzzVerify(f *testing.F) {
 	cfg := w.config()
 	cfg.MaxStaleness = time.Hour
 	v := w.verifier(cfg)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	_ = v.Run(ctx) // read once: a fuzzing process wants no background
-	cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = v.Run(ctx) }()
+	for v.Ready() != nil && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	cancel() // read once: a fuzzing process wants no background
+	<-ended
 	if err := v.Ready(); err != nil {
 		f.Fatal(err)
 	}

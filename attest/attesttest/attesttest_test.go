@@ -14,7 +14,7 @@ import (
 func TestTrapCounts(t *testing.T) {
 	t.Parallel()
 	trap := attesttest.NewTrap(t)
-	client := &http.Client{Timeout: 5 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	if resp, err := client.Get(trap.URL); err == nil {
 		resp.Body.Close() //nolint:errcheck // test
 		t.Error("the trap answered")

@@ -19,15 +19,17 @@ func TestLookAlikeNamesAreCheap(t *testing.T) {
 		names = append(names, fmt.Sprintf(`"%s%03d":1`, strings.Repeat("\u017f", 15), i))
 	}
 	token := b64(goodHeader) + "." + b64("{"+strings.Join(names, ",")+"}") + ".AAAA"
+	// One go that is not interrupted tells; on a busy machine that may not be the first.
+	const most = 10 * time.Millisecond
 	best := time.Hour
-	for range 10 {
+	for end := time.Now().Add(time.Minute); best > most && time.Now().Before(end); {
 		start := time.Now()
 		if _, err := jose.Parse(token, jose.Limits{}); err != nil {
 			t.Fatal(err)
 		}
 		best = min(best, time.Since(start))
 	}
-	if most := 10 * time.Millisecond; best > most {
+	if best > most {
 		t.Errorf("the gate took %s for one token of %d bytes, want under %s", best, len(token), most)
 	}
 }

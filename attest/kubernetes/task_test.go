@@ -56,7 +56,7 @@ func TestRealTask(t *testing.T) {
 	start := time.Now()
 	b.DeletePod(b.ns, "tool-1", 0)
 	for e.Active(t, cred.Token.Reveal()) {
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > 2*time.Minute {
 			t.Fatal("the credential outlives its pod")
 		}
 		time.Sleep(5 * time.Millisecond) // what is awaited is a real server's
@@ -72,7 +72,7 @@ func TestRealTask(t *testing.T) {
 		return task.State == broker.TaskClosed
 	}
 	for !closed() {
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > 2*time.Minute {
 			t.Fatal("the credential is dead, and its task stays open")
 		}
 		time.Sleep(5 * time.Millisecond)

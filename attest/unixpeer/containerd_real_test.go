@@ -148,7 +148,7 @@ func (r *realContainerd) start(d *door, image, id string, more ...string) *attes
 func (r *realContainerd) kill(id string) {
 	r.t.Helper()
 	_ = r.command("tasks", "kill", "--signal", "SIGKILL", id).Run()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		out, _ := r.command("tasks", "ls").Output()
 		running := false
 		for line := range strings.Lines(string(out)) {

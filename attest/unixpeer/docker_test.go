@@ -57,7 +57,7 @@ func daemon(t *testing.T, h http.HandlerFunc) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ReadHeaderTimeout: time.Second}}
+	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}}
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return path

@@ -149,7 +149,7 @@ func TestPassedOn(t *testing.T) {
 		t.Fatalf("got %+v, %v", id, err)
 	}
 	c.kill()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	b := []byte("x")
@@ -178,7 +178,7 @@ func TestZombie(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if _, err = a.Attest(t.Context(), of(p)); err != nil {
 			break
 		}

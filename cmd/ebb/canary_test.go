@@ -154,7 +154,7 @@ type shore struct {
 // its answer is a secret.
 func (s *shore) run(in string, answers bool, args ...string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.bin, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = s.dir, s.env, strings.NewReader(in)
@@ -201,7 +201,7 @@ func (s *shore) get(path string) []byte {
 
 func (s *shore) until(what string, is func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(3 * patience); !is(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("never: %s\n%s", what, s.log.String())
 		}

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"testing"
+	"time"
 )
 
 func TestPercent(t *testing.T) {
@@ -27,7 +28,7 @@ func TestTuneCollector(t *testing.T) {
 	stop := tuneCollector()
 	defer stop()
 	kept := make([]byte, 2*garbage)
-	for range 1000 { // it is set in a goroutine of the runtime's
+	for end := time.Now().Add(patience); time.Now().Before(end); { // it is set in a goroutine of the runtime's
 		if runtime.GC(); gogc() == noMoreGOGC {
 			break
 		}

@@ -31,7 +31,7 @@ func (s *sink) lines() (n, writes int) {
 
 func (s *sink) await(t *testing.T, want int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		n, _ := s.lines()
 		if n == want {
 			return

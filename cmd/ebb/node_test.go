@@ -20,7 +20,7 @@ import (
 // connection broke a moment ago cannot come back, and does not lose its task for it.
 func TestShutdownEndsNoSandbox(t *testing.T) {
 	t.Parallel()
-	const grace = 2 * time.Second
+	const grace = 6 * time.Second // less than requests in flight are waited for
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func held(t *testing.T, e *embedded, runner jose.Signer, grace time.Duration) (t
 	over := make(chan error, 1)
 	go func() { over <- s.Hold(ctx, grace) }()
 	auditor := broker.Principal{ID: "auditor", Roles: []broker.Role{broker.RoleAuditor}}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		es, err := e.node.broker.Entries(t.Context(), auditor, broker.EntryFilter{TaskID: task.ID, Kind: string(audit.SandboxHeld)})
 		if err != nil || time.Now().After(end) {
 			t.Fatalf("it is not held: %v", err)

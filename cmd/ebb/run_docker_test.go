@@ -81,7 +81,7 @@ func (b *dockerBed) docker(args ...string) (string, error) {
 // inWork waits for a file that the box leaves in the work directory.
 func (b *dockerBed) inWork(name string) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(b.work, name)); err == nil {
 			return
 		}
@@ -123,7 +123,7 @@ func TestRunDockerIdentity(t *testing.T) {
 	b := newDockerBed(t)
 	b.serve()
 	b.put()
-	cmd, out, errs := b.boxed(`printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' $HOST $HOST | nc -w 30 127.0.0.1 3128 | head -n 1 >mine; echo >up; sleep 600`, "--name", "orphan", "--heartbeat", "5s")
+	cmd, out, errs := b.boxed(`printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' $HOST $HOST | nc -w 30 127.0.0.1 3128 | head -n 1 >mine; echo >up; sleep 600`, "--name", "orphan", "--heartbeat", "15s")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestRunDockerIdentity(t *testing.T) {
 	}
 	// Another container with the same socket, as root there: a program of this machine that speaks to it.
 	said, err := b.docker("run", "--rm", "--network", "none", "-v", filepath.Dir(sockets[0])+":/out", "-v", "/usr:/usr:ro", "-v", "/lib:/lib:ro", "-v", "/lib64:/lib64:ro", "ebb-bed",
-		"/usr/bin/curl", "-sS", "-m", "5", "--unix-socket", "/out/out", "http://"+b.outBed.host+"/v1/stolen")
+		"/usr/bin/curl", "-sS", "-m", "60", "--unix-socket", "/out/out", "http://"+b.outBed.host+"/v1/stolen")
 	if err == nil || !strings.Contains(said, "curl: (") {
 		t.Errorf("another container: %s, %v", said, err)
 	}
@@ -149,7 +149,7 @@ func TestRunDockerIdentity(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		boxes, _ := b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep", "--filter", "volume="+b.work)
 		tasks := b.must(b.ebb("task", "list", "-o", "csv"))
 		if strings.TrimSpace(boxes) == "" && strings.Contains(tasks, ",closed,orphan") {

@@ -58,7 +58,7 @@ func TestRunLimits(t *testing.T) {
 	if kept := len(unbound) == 0; kept != (code == 0 && out == "ran\n") || !kept && (out != "" || !strings.Contains(errs, "no cgroup controller here for memory.max")) {
 		t.Errorf("unbound here are %q: exit code %d, %q\n%s", unbound, code, out, errs)
 	}
-	if code, out, errs := limited(`for i in 1 2 3 4 5 6 7 8 9; do sleep 5 & done; echo all of them`, "--pids", "6"); code == 0 || strings.Contains(out, "all of them") {
+	if code, out, errs := limited(`for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; echo all of them`, "--pids", "6"); code == 0 || strings.Contains(out, "all of them") {
 		t.Errorf("more processes than may be: exit code %d, %q\n%s", code, out, errs)
 	}
 	word := fmt.Sprintf("600.%d", os.Getpid())

@@ -34,12 +34,7 @@ func newSSHBed(t *testing.T) *sshBed {
 	if _, err := os.Stat(sshd); err != nil {
 		counterpart.Missing(t, "sshd", "install openssh-server")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	port := counterpart.FreePort(t)
 	b.name = fmt.Sprintf("web-1.example.com:%d", port)
 	b.must(exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(b.dir, "hostkey")))
 	key, err := os.ReadFile(filepath.Join(b.dir, "hostkey.pub"))

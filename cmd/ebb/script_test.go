@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -94,7 +94,9 @@ func buildBinary(t *testing.T) string {
 // counterparts are real servers that scripts use when they are named.
 var counterparts = map[string]string{"REDIS": "EBB_TEST_REDIS", "POSTGRES": "EBB_TEST_POSTGRES", "BWRAP": "EBB_TEST_BWRAP"}
 
-const patience = 20 * time.Second
+// patience is how long a test waits for what is going to be: only one that fails waits so
+// long.
+const patience = 2 * time.Minute
 
 // ready waits until the ebb of the data directory answers: ready [DATA].
 func ready(ts *testscript.TestScript, neg bool, args []string) {
@@ -157,12 +159,7 @@ func setvar(ts *testscript.TestScript, neg bool, args []string) {
 
 // freeport finds a port that nobody uses: freeport NAME.
 func freeport(ts *testscript.TestScript, neg bool, args []string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	ts.Check(err)
-	ts.Check(l.Close())
-	ts.Setenv(args[0], port)
+	ts.Setenv(args[0], strconv.Itoa(counterpart.FreePort(ts)))
 }
 
 // execSQL changes an SQLite file behind ebb's back: sql FILE STATEMENT.

@@ -68,7 +68,7 @@ func TestSSHHostsFetchFromARunningEbb(t *testing.T) {
 	if l, err := krl.Parse([]byte(body)); err != nil || len(l.Certs) != 2 {
 		t.Errorf("the list of all: %v", err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // written after the start
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // written after the start
 		b, err := os.ReadFile(file)
 		if err == nil {
 			_, err = krl.Parse(b)

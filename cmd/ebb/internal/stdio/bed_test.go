@@ -62,7 +62,7 @@ func newPerson(t *testing.T) *person {
 
 func (p *person) until(t *testing.T, text string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		p.mu.Lock()
 		is := strings.Contains(p.seen.String(), text)
 		p.mu.Unlock()

@@ -63,7 +63,7 @@ func TestSignals(t *testing.T) {
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	out := b.Sh(`i=0; while [ $i -lt 20 ]; do (sh -c 'sleep 0 & exit' &); i=$((i+1)); done; sleep 0.5; grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l`)
+	out := b.Sh(`i=0; while [ $i -lt 20 ]; do (sh -c 'sleep 0 & exit' &); i=$((i+1)); done; i=0; while sleep 0.5; n=$(grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l); [ $n != 0 ] && [ $i -lt 200 ]; do i=$((i+1)); done; echo $n`)
 	if strings.TrimSpace(out) != "0" {
 		t.Errorf("%s are not buried", strings.TrimSpace(out))
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // patient is how long a test waits for what is bound to happen.
-const patient = 30 * time.Second
+const patient = 2 * time.Minute
 
 // TestMain is also the watchdog, and a runner to be killed.
 func TestMain(m *testing.M) {

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,8 +35,6 @@ type farBox struct {
 	Socket string `json:"socket,omitempty"` // here
 	Listen string `json:"listen,omitempty"`
 	CAFile string `json:"ca_file"`
-
-	pinned *os.File // the sandbox's network namespace
 }
 
 var farColumns = []out.Column[farBox]{
@@ -108,6 +104,11 @@ func (f *farFlags) check() error {
 
 // egressFar opens the box, prints what it is, and serves until its task or ctx ends.
 func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, f farFlags) (err error) {
+	place, err := f.place()
+	if err != nil {
+		return err
+	}
+	defer place.close()
 	b, err := o.OpenBox(ctx, taskID, broker.BoxSpec{Tool: f.tool, Identity: broker.BoxByRunner})
 	if err != nil {
 		return err
@@ -119,10 +120,7 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 			err = errors.Join(err, cerr)
 		}
 	}()
-	l, shown, err := c.farDoor(b, f)
-	if shown.pinned != nil {
-		defer func() { _ = shown.pinned.Close() }()
-	}
+	l, shown, err := c.farDoor(b, f, place)
 	if err != nil {
 		return err
 	}
@@ -187,50 +185,6 @@ func gone(ctx context.Context, o *client.Operator, taskID string) error {
 
 // closeTime is for how long the end waits until ebb has heard of it.
 const closeTime = 5 * time.Second
-
-// farDoor is what the connections of the sandbox come by.
-func (c *cli) farDoor(b broker.Box, f farFlags) (net.Listener, farBox, error) {
-	shown := farBox{Box: b, CAFile: f.ca}
-	if f.listen != "" {
-		l, err := net.Listen("tcp", f.listen)
-		if err != nil {
-			return nil, shown, fail(err.Error(), "choose another port with --listen")
-		}
-		shown.Listen = l.Addr().String()
-		return l, shown, nil
-	}
-	by, namespace := broker.BoxBySocket, uint64(0)
-	if f.namespace != "" {
-		// It stays open until this process ends, so that its number is nobody else's meanwhile.
-		ns, err := os.Open(f.namespace)
-		if err != nil {
-			return nil, shown, fail(err.Error(), "name the network namespace of a process that lives, like /proc/PID/ns/net")
-		}
-		shown.pinned = ns
-		info, err := ns.Stat()
-		if err != nil {
-			return nil, shown, err
-		}
-		by, namespace = broker.BoxByKernel, info.Sys().(*syscall.Stat_t).Ino
-	}
-	if info, err := os.Lstat(f.dir); err != nil || !info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
-		return nil, shown, fail(f.dir+" is no directory of this user alone", "make one with mode 0700 and mount what is made in it into the sandbox")
-	}
-	door, err := egress.NewDoor(f.dir, b, by, c.strangers())
-	if errors.Is(err, egress.ErrKernel) {
-		return nil, shown, fail(err.Error(), "take a newer kernel, or --anybody with a socket that nobody else reaches")
-	}
-	if err != nil {
-		return nil, shown, fail("the socket cannot be made: "+err.Error(), "see that --dir can be written to and that its path is short")
-	}
-	if by == broker.BoxByKernel {
-		if err := door.Register(namespace); err != nil {
-			return nil, shown, errors.Join(fail(err.Error(), "name the namespace of the sandbox with --network-namespace"), door.Close())
-		}
-	}
-	shown.Socket = door.Socket()
-	return door, shown, nil
-}
 
 // watchTask ends what is served when the task is over.
 func watchTask(ctx context.Context, o *client.Operator, taskID string, over context.CancelCauseFunc) {

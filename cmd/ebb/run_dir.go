@@ -133,6 +133,8 @@ func ownAlone(path string, stat func(string) (os.FileInfo, error), not os.FileMo
 	switch {
 	case err != nil:
 		return err
+	case info.Mode().Type() == fs.ModeSymlink:
+		return fmt.Errorf("%s is a link", path)
 	case !info.IsDir():
 		return fmt.Errorf("%s is no directory", path)
 	case info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()):

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/broker"
+	"ebb/broker/brokertest/counterpart"
+	"ebb/broker/egress"
+	"ebb/cmd/ebb/internal/config"
+	"ebb/cmd/ebb/internal/out"
+)
+
+// egress is `ebb egress` of a task, which ends when it has said what it is.
+func (b *farBed) egress(t *testing.T, taskID string, f farFlags, said func(farBox)) error {
+	t.Helper()
+	f.ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := f.check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := &cli{stderr: t.Output(), format: out.JSON, stdout: writer(func(p []byte) {
+		var x farBox
+		if err := json.Unmarshal(p, &x); err != nil {
+			t.Errorf("%s: %v", p, err)
+		}
+		said(x)
+		cancel()
+	})}
+	return c.egressFar(ctx, b.as(t, "runner"), taskID, f)
+}
+
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}
+
+// boxes is how many of an ebb are on the record.
+func (b *farBed) boxes(t *testing.T) (n int) {
+	t.Helper()
+	for e, err := range b.node.journal.Entries(t.Context(), broker.EntryFilter{Kind: "box."}) {
+		if err != nil {
+			t.Fatal(e, err)
+		}
+		n++
+	}
+	return n
+}
+
+// farDir makes a directory of this user alone, whatever the umask says, with a path that is short.
+func farDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// below makes a directory of a mode in another.
+func below(t *testing.T, dir, name string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, mode)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestEgressPlace: a place that would be no sandbox's own is refused, each for its own reason and with what
+// to do, before a box is opened: nothing is on the record.
+func TestEgressPlace(t *testing.T) {
+	t.Parallel()
+	b, dir := newFarBed(t), farDir(t)
+	file, fifo, link := filepath.Join(dir, "file"), filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), unix.Mkfifo(fifo, 0o600), os.Symlink(below(t, dir, "own", 0o700), link)); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	namespace := func(path string) farFlags { return farFlags{dir: dir, namespace: path} }
+	socket := func(path string) farFlags { return farFlags{dir: path, anybody: true} }
+	hostile := []struct {
+		name  string
+		flags farFlags
+		words string
+	}{
+		{"no directory", socket(filepath.Join(dir, "none")), "no such file"},
+		{"a file", socket(file), "is no directory"},
+		{"a link", socket(link), "is a link"},
+		{"a link, by what it leads to", socket(link + "/"), "is a link"},
+		{"a link, by what is in it", socket(link + "/."), "is a link"},
+		{"others may look", socket(below(t, dir, "look", 0o755)), "(mode 0755)"},
+		{"others may enter", socket(below(t, dir, "enter", 0o701)), "(mode 0701)"},
+		{"the group may look", socket(below(t, dir, "group", 0o750)), "(mode 0750)"},
+		{"the group may write", socket(below(t, dir, "write", 0o720)), "(mode 0720)"},
+		{"a long path", socket(below(t, dir, strings.Repeat("a", config.MaxSocketPath-len(dir)-21), 0o700)), "too long"},
+		{"no namespace", namespace("/proc/0/ns/net"), "no such file"},
+		{"a plain file", namespace(file), "is no network namespace"},
+		{"a pipe", namespace(fifo), "is no network namespace"},
+		{"a directory", namespace(dir), "is no network namespace"},
+		{"a namespace of processes", namespace("/proc/self/ns/pid"), "is no network namespace"},
+		{"its own namespace", namespace("/proc/self/ns/net"), "in itself"},
+		{"a port that is taken", farFlags{listen: taken.Addr().String(), anybody: true}, "address already in use"},
+		{"a port of all", farFlags{listen: "0.0.0.0:0", anybody: true}, "no port of loopback"},
+	}
+	if os.Geteuid() == 0 {
+		other := below(t, dir, "other", 0o700)
+		if err := os.Chown(other, 4242, 4242); err != nil {
+			t.Fatal(err)
+		}
+		hostile = append(hostile, struct {
+			name  string
+			flags farFlags
+			words string
+		}{"somebody else's", socket(other), "is somebody else's"})
+	}
+	for _, x := range hostile {
+		err := b.egress(t, b.task.ID, x.flags, func(said farBox) { t.Errorf("%s: it is open: %+v", x.name, said) })
+		if f, is := errors.AsType[*failure](err); !is || f.next == "" || !strings.Contains(f.said, x.words) {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if n := b.boxes(t); n != 0 {
+			t.Fatalf("%s: on the record are %d of boxes", x.name, n)
+		}
+	}
+	if n := descriptors(t, file); n != 0 {
+		t.Errorf("%d descriptors are left of what was refused", n)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(left) != 0 {
+		t.Error(left, err)
+	}
+}
+
+// TestEgressPlaceIsTaken: what is in order is taken, up to the longest path, and given back at the end, also
+// where ebb opens no box.
+func TestEgressPlaceIsTaken(t *testing.T) {
+	t.Parallel()
+	b, dir := newFarBed(t), farDir(t)
+	long := below(t, dir, strings.Repeat("a", config.MaxSocketPath-len(dir)-22), 0o700)
+	for _, path := range []string{dir, long, long + "/"} {
+		var said farBox
+		if err := b.egress(t, b.task.ID, farFlags{dir: path, anybody: true}, func(x farBox) { said = x }); err != nil || filepath.Dir(filepath.Dir(said.Socket)) != filepath.Clean(path) {
+			t.Errorf("%s: %+v, %v", path, said, err)
+		}
+	}
+	if b.boxes(t) == 0 {
+		t.Error("no box is on the record")
+	}
+	var at string // of an address that nothing else here connects from
+	if err := b.egress(t, b.task.ID, farFlags{listen: "127.0.0.87:0", anybody: true}, func(x farBox) { at = x.Listen }); err != nil || at == "" {
+		t.Fatal(at, err)
+	}
+	if err := b.egress(t, "tsk_00", farFlags{listen: at, anybody: true}, func(x farBox) { t.Errorf("it is open: %+v", x) }); err == nil {
+		t.Error("a box of no task")
+	}
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatalf("the port is not given back: %v", err)
+	}
+	_ = l.Close()
+}
+
+// TestEgressNamespace: another network namespace is held for as long as the way out is there, so that no
+// other gets its number.
+func TestEgressNamespace(t *testing.T) {
+	t.Parallel()
+	b, dir := newFarBed(t), farDir(t)
+	if door, err := egress.NewDoor(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxByKernel, nil); err != nil {
+		counterpart.Missing(t, "peer-pidfd", err.Error())
+	} else if err := door.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path, link := otherNamespace(t)
+	var said farBox
+	if err := b.egress(t, b.task.ID, farFlags{dir: dir, namespace: path}, func(x farBox) {
+		said = x
+		if descriptors(t, link) == 0 {
+			t.Error("nothing holds the namespace")
+		}
+	}); err != nil || said.Socket == "" {
+		t.Fatalf("%+v, %v", said, err)
+	}
+	if n := descriptors(t, link); n != 0 {
+		t.Errorf("%d descriptors are left of the namespace", n)
+	}
+}
+
+// otherNamespace is the network namespace of a process that has one of its own, and how a link says it.
+func otherNamespace(t *testing.T) (path, link string) {
+	t.Helper()
+	cmd := exec.Command("sleep", "3600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	if err := cmd.Start(); err != nil {
+		counterpart.Missing(t, "peer-pidfd", "this user cannot make namespaces: "+err.Error())
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	path = fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
+	link, err := os.Readlink(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, link
+}
+
+// descriptors is how many this process has of what a link of /proc says.
+func descriptors(t *testing.T, of string) (n int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range all {
+		if to, err := os.Readlink(fd); err == nil && to == of {
+			n++
+		}
+	}
+	return n
+}

@@ -29,9 +29,9 @@ func dirAdvice(dir string) string {
 
 // runPlaces are the data directories that may hold the directories of this user's runs: the
 // user's own, that in the home which the system knows, and that of the ebb on this machine. All
-// of them are private to every box. Every run of this user knows the first two, whatever
-// --config or EBB_DATA_DIR says, so what a run keeps there is in no box of another run,
-// whichever began first.
+// of them are private to every box. Every run of this user knows the second, and also the first
+// unless HOME or XDG_DATA_HOME differ, whatever --config or EBB_DATA_DIR says. What a run keeps
+// where another one looks as well is in no box of that, whichever began first.
 func (c *cli) runPlaces() []string {
 	own := slices.DeleteFunc(slices.Clone(c.environ), func(line string) bool { return strings.HasPrefix(line, "EBB_DATA_DIR=") })
 	all := []string{config.DataDir(own)}
@@ -74,7 +74,8 @@ func ownDir(in *boxed, places []string) (remove func(), err error) {
 // makeRunDir makes a directory of a run in a data directory. It is the run's while held is open.
 func makeRunDir(data string) (dir string, held *os.File, err error) {
 	runs := filepath.Join(data, runsDir)
-	if longest := filepath.Join(runs, runPrefix+strings.Repeat("A", runName), strings.Repeat("0", 16), "socket"); len(longest) > config.MaxSocketPath {
+	// The longest path is that of a box's way out (egress.NewDoor): /lent/socket and the like are shorter.
+	if longest := filepath.Join(runs, runPrefix+strings.Repeat("A", runName), strings.Repeat("0", 16), "out"); len(longest) > config.MaxSocketPath {
 		return "", nil, fmt.Errorf("%s is too long for the path of a socket", longest)
 	}
 	if err := ownAbove(data); err != nil {

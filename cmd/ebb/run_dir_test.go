@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"ebb/broker"
+	"ebb/broker/egress"
 	"ebb/cmd/ebb/internal/config"
 )
 
@@ -141,7 +143,8 @@ func TestRunDir(t *testing.T) {
 	}
 }
 
-// TestRunPlaces: a run looks in those places first that every run of its user knows.
+// TestRunPlaces: a run looks first where its HOME says, which every run of its user knows that has the
+// same, and then in the home that the system knows, which every run of the user knows.
 func TestRunPlaces(t *testing.T) {
 	t.Parallel()
 	c := &cli{environ: []string{"HOME=/home/me", "EBB_DATA_DIR=/data"}}
@@ -157,6 +160,37 @@ func TestRunPlaces(t *testing.T) {
 	if remove, err := ownDir(&boxed{}, []string{long}); err == nil {
 		remove()
 		t.Error("a run has a directory that has no room for its sockets")
+	}
+}
+
+// TestRunDirHasRoom: in the directory with the longest path that is taken there is room for the way out of
+// a box, and one that is longer by one is refused.
+func TestRunDirHasRoom(t *testing.T) {
+	t.Parallel()
+	home, err := os.MkdirTemp("", "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	below := len(filepath.Join("/", "a", runsDir, runPrefix+strings.Repeat("A", runName), strings.Repeat("0", 16), "out")) - 1
+	data := filepath.Join(home, strings.Repeat("a", config.MaxSocketPath-len(home)-below))
+	dir, held, err := makeRunDir(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	door, err := egress.NewDoor(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxBySocket, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(door.Socket()); n != config.MaxSocketPath {
+		t.Errorf("%s has %d bytes", door.Socket(), n)
+	}
+	if err := door.Close(); err != nil {
+		t.Error(err)
+	}
+	if made, _, err := makeRunDir(data + "a"); err == nil {
+		t.Errorf("%s has no room for a socket", made)
 	}
 }
 

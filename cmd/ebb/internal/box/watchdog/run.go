@@ -11,8 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched is the descriptor of the process that Start hands over.
-const watched = 3
+// Descriptors that Start hands over: of the process, and of the program, which is done with when it runs.
+const (
+	watched = 3
+	program = 4
+)
 
 // deaf are signals that also whoever ends the runner in good order sends to all that it has started.
 var deaf = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2}
@@ -24,6 +27,9 @@ func Run() error {
 	// Whoever tries it by hand has not the descriptor.
 	if err := unix.PidfdSendSignal(watched, 0, nil, 0); err != nil {
 		return fmt.Errorf("the process to watch: %w", err)
+	}
+	if err := unix.Close(program); err != nil {
+		return fmt.Errorf("the program of the watchdog: %w", err)
 	}
 	if _, err := os.Stdout.Write([]byte{1}); err != nil {
 		return err

@@ -10,15 +10,10 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // patience is how long the process may take to come up.
 const patience = time.Minute
-
-// aboveExtra is no descriptor that the process is given: those are in place before it is executed.
-const aboveExtra = 16
 
 // Watchdog is the process, as the runner holds it.
 type Watchdog struct {
@@ -31,14 +26,12 @@ type Watchdog struct {
 // What is executed is the file that self is, whatever has its name by now: that may be where another
 // box writes.
 func Start(self, pidfd *os.File, lost func()) (*Watchdog, error) {
-	program, err := unix.FcntlInt(self.Fd(), unix.F_DUPFD_CLOEXEC, aboveExtra)
-	if err != nil {
-		return nil, fmt.Errorf("the watchdog of the box: %w", err)
-	}
-	defer func() { _ = unix.Close(program) }()
+	// Between fork and exec the process has its descriptors put in order, over whatever has the numbers
+	// that this takes. So the program is one of those that it is given: a number of its own choice could be
+	// another file's by the time that it is executed.
 	cmd := exec.Command("/proc/self/fd/"+strconv.Itoa(program), "shim", "--watchdog")
 	cmd.Args[0] = self.Name()
-	cmd.Env, cmd.Dir, cmd.ExtraFiles = []string{}, "/", []*os.File{pidfd}
+	cmd.Env, cmd.Dir, cmd.ExtraFiles = []string{}, "/", []*os.File{watched - 3: pidfd, program - 3: self}
 	// What is sent to the runner's group, or typed at its terminal, is not for it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// Nothing is ever written to its input. The other end is closed when this process ends, and no

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -177,6 +178,52 @@ func TestEnds(t *testing.T) {
 	if err := <-ended; err == nil || err.Error() != "signal: terminated" {
 		t.Errorf("the end of a watchdog is that of its process: %v", err)
 	}
+}
+
+// TestNumbers: whatever numbers the descriptors have here, the watchdog comes up, and holds its program no more.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	pid, _ := target(t)
+	fd, self := pidfd(pid), binary("/proc/self/exe")
+	defer fd.Close()
+	defer self.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for least := range 32 {
+		at, err := unix.FcntlInt(fd.Fd(), unix.F_DUPFD_CLOEXEC, least)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := os.NewFile(uintptr(at), "pidfd")
+		w, err := Start(self, again, func() {})
+		if err != nil {
+			t.Fatalf("descriptor %d: %v", at, err)
+		}
+		if all := descriptors(t, w.cmd.Process.Pid); slices.Contains(all, exe) {
+			t.Errorf("descriptor %d: the watchdog has %q", at, all)
+		}
+		w.Close()
+		_ = again.Close()
+	}
+}
+
+// descriptors are what those of a process lead to.
+func descriptors(t *testing.T, pid int) (to []string) {
+	t.Helper()
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	for _, fd := range all {
+		path, err := os.Readlink(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to = append(to, path)
+	}
+	return to
 }
 
 // TestNoWatchdog: what does not come up is an error, and what has nothing to watch does not come up.

@@ -109,12 +109,26 @@ func (f *fixture) want(t testing.TB, name string, a *spiffe.Attestor, want strin
 	}
 }
 
+// comes wants what a fetch brings that is due: who asks waits for that a short while, and is
+// then served by the last good bundle.
+func (f *fixture) comes(t testing.TB, name string, a *spiffe.Attestor, want string) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); f.outcome(t, a) != want && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	f.want(t, name, a, want)
+}
+
 // again makes it connect anew, and fetch.
 func (f *fixture) again(t testing.TB, name string, a *spiffe.Attestor, b *bundles, want string) {
 	t.Helper()
 	asked := b.asked.Load()
 	b.CloseClientConnections()
 	f.clock.Advance(6 * time.Minute)
+	f.comes(t, name, a, want)
+	for end := time.Now().Add(2 * time.Minute); b.asked.Load() == asked && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	f.want(t, name, a, want)
 	if b.asked.Load() == asked {
 		t.Errorf("%s: it did not ask again", name)
@@ -206,7 +220,7 @@ func TestHTTPSSPIFFERotates(t *testing.T) {
 	b.CloseClientConnections()
 	b.text(next.text())
 	f.clock.Advance(6 * time.Minute)
-	f.want(t, "the old authority is gone", a, rejected)
+	f.comes(t, "the old authority is gone", a, rejected)
 	f.home = next
 	f.want(t, "the new one is there", a, accepted)
 	if b.asked.Load() < 2 {

@@ -58,7 +58,7 @@ func TestHandedPace(t *testing.T) {
 	x, theirs := open(s.Task.ID), open(other.Task.ID)
 	var told atomic.Bool
 	var all sync.WaitGroup
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(patience)
 	for range 4 {
 		all.Go(func() {
 			for !told.Load() && time.Now().Before(end) {

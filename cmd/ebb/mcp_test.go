@@ -142,7 +142,7 @@ func TestMCPInABox(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(work) })
-	args := []string{"run", "--work", work, "--scope", "local:a/**:*", "--heartbeat", "3s"}
+	args := []string{"run", "--work", work, "--scope", "local:a/**:*", "--heartbeat", "15s"}
 	if os.Geteuid() == 0 {
 		if err := os.Chown(work, 1000, 1000); err != nil {
 			t.Fatal(err)

@@ -364,7 +364,7 @@ func TestLoginByCertificate(t *testing.T) {
 	defer s.Close()
 	cert, key := pair(t, "ebb-1")
 	c := kubernetes.Config{
-		Server: s.URL, CAFile: kubetest.File(t, string(pemOf(s))), CertificateFile: kubetest.File(t, cert), KeyFile: kubetest.File(t, key), Timeout: 2 * time.Second,
+		Server: s.URL, CAFile: kubetest.File(t, string(pemOf(s))), CertificateFile: kubetest.File(t, cert), KeyFile: kubetest.File(t, key), Timeout: 20 * time.Second,
 		Grants: map[string]map[string]kubernetes.Account{"shop": {"deploy": {Namespace: "agents", ServiceAccount: "shop-deployer"}}},
 	}
 	d := driver(t, c)

@@ -82,7 +82,7 @@ func newCloud(t testing.TB) *cloud {
 
 func (c *cloud) config(key string, previous ...string) kms.Config {
 	return kms.Config{
-		Instance: instance, Key: key, Previous: previous, Endpoint: c.url, Timeout: "2s",
+		Instance: instance, Key: key, Previous: previous, Endpoint: c.url, Timeout: "10s",
 		AccessKeyFile: awstest.SecretFile(c.t, ownID), SecretKeyFile: awstest.SecretFile(c.t, ownSecret),
 	}
 }

@@ -211,7 +211,7 @@ func TestKMSIsLeftAlone(t *testing.T) {
 		cfg := c.config(keyA)
 		cfg.Now = func() time.Time { return now }
 		if f == hang {
-			cfg.Timeout = "500ms"
+			cfg.Timeout = "3s" // it is tried again within that, and must be heard at last
 		}
 		w := c.wrapper(cfg)
 		before := c.count("Decrypt")

@@ -121,7 +121,7 @@ func (s *stage) askAndApprove() error {
 
 // waiting is the request that waits for ann.
 func (s *stage) waiting() (broker.Request, error) {
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		list, err := s.ann.Requests(s.ctx, broker.RequestFilter{TaskID: s.task, State: broker.RequestPending})
 		if err != nil {
 			return broker.Request{}, err

@@ -9,7 +9,7 @@ import (
 
 // Run gives the tour. The error is nil only if every expectation held.
 func Run(ctx context.Context, c Config, started time.Time) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // it takes seconds, and more where much else is done
 	defer cancel()
 	s := &stage{Config: c, ctx: ctx, last: started}
 	if s.runner, err = s.operator(Runner); err != nil {

@@ -50,7 +50,7 @@ func (s *stage) complete() error {
 
 // dead waits until the shop has heard of the end.
 func (s *stage) dead(token, method string) error {
-	for end := time.Now().Add(3 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		r, err := s.sandbox.tell(order{Do: "use", Token: token, Method: method, URL: s.Shop.URL + "/orders/eu/42"})
 		if err = status(r, err, http.StatusUnauthorized); err == nil || time.Now().After(end) {
 			return err

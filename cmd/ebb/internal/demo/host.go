@@ -105,7 +105,7 @@ func (h *Host) serve(ctx context.Context, issuer string, hc *http.Client) error 
 }
 
 func (h *Host) fetch(ctx context.Context, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.issuer+path, nil)
 	if err != nil {

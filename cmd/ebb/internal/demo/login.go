@@ -49,12 +49,12 @@ func sshRun(ctx context.Context, addr, hostKey, user string, cert *ssh.Certifica
 	if err != nil {
 		return "", err
 	}
-	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
+	c, err := (&net.Dialer{Timeout: 30 * time.Second}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return "", err
 	}
 	conn, channels, requests, err := ssh.NewClientConn(c, addr, &ssh.ClientConfig{

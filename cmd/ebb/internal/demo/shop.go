@@ -62,7 +62,7 @@ func need(r *http.Request) (scopes.Set, error) {
 // keys and what is revoked.
 func (s *Shop) serve(ctx context.Context, issuer string, key jose.Signer, hc *http.Client) error {
 	v, err := verify.New(verify.Config{
-		Issuer: issuer, Resource: s.URL, RequireScopes: need, ClientID: Server, Key: key, MaxStaleness: 3 * time.Second,
+		Issuer: issuer, Resource: s.URL, RequireScopes: need, ClientID: Server, Key: key, MaxStaleness: 10 * time.Second,
 		HTTP: hc, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Shop) serve(ctx context.Context, issuer string, key jose.Signer, hc *ht
 	go func() { _ = v.Run(ctx) }()
 	go func() { _ = server.Serve(s.listener) }()
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	for end := time.Now().Add(5 * time.Second); v.Ready() != nil; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); v.Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("the shop does not get ready: %w", v.Ready())
 		}

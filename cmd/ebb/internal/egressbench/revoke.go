@@ -16,7 +16,7 @@ import (
 
 // cutPatience is how long a stream may go on after its credential was revoked before it
 // counts as one that was not cut.
-const cutPatience = 10 * time.Second
+const cutPatience = 30 * time.Second
 
 // revoke measures how long after a credential was revoked its streams end, from the moment
 // in which somebody asks for that.

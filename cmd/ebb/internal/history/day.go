@@ -218,7 +218,7 @@ func (s *stage) research() error {
 
 // until waits for what ebb does by itself.
 func (s *stage) until(done func() (bool, error)) error {
-	for range 200 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		is, err := done()
 		if is || err != nil {
 			return err
@@ -229,7 +229,7 @@ func (s *stage) until(done func() (bool, error)) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return errors.New("what ebb does by itself did not happen in 10 s")
+	return errors.New("what ebb does by itself did not happen in two minutes")
 }
 
 // refused is nil for an error of that kind.

@@ -1,11 +1,11 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -67,16 +67,19 @@ func (d *Door) Register(namespace uint64) error {
 
 // Carrier hands the connections of a box on to its ebb.
 type Carrier struct {
-	// Dial is required; client.Operator.ConnectBox does it. ErrBusy has it called again a little later.
-	Dial   func(context.Context) (io.ReadWriteCloser, error)
-	Logger *slog.Logger // nil = discard
+	// Dial is required; client.Operator.ConnectBox does it. Its context ends the call, and not the
+	// connection that came of it. ErrBusy has it called again a little later.
+	Dial func(context.Context) (io.ReadWriteCloser, error)
+	// Failed hears why a connection could not be taken or handed on, at most once a second and by one
+	// goroutine at a time; nil = nobody does.
+	Failed func(error)
 }
 
 // maxCarried is how many connections are handed on at one time: as many as a box has at its ebb, where
 // nobody has set another number. Those beyond wait in the kernel.
 const maxCarried = 64
 
-// A connection costs ebb a handshake, a proof and a line of its log. Those of a box come few at one
+// A call of Dial costs ebb a handshake, a proof and a line of its log. Those for a box come few at one
 // time, fewer than may wait there, and so many a second.
 const (
 	maxOpening = maxHanded / 2
@@ -88,9 +91,6 @@ const acceptPause = 100 * time.Millisecond
 
 // Serve takes the connections of l until ctx is done or l fails. It closes l and ends all of them.
 func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -99,6 +99,11 @@ func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	room, opening := make(chan struct{}, maxCarried), make(chan struct{}, maxOpening)
 	pace, complaints := rate.NewLimiter(openRate, maxCarried), rate.Sometimes{Interval: time.Second}
+	failed := func(err error) {
+		if c.Failed != nil {
+			complaints.Do(func() { c.Failed(err) })
+		}
+	}
 	for {
 		select {
 		case room <- struct{}{}:
@@ -113,9 +118,7 @@ func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 			return err
 		case err != nil:
 			<-room
-			complaints.Do(func() {
-				c.Logger.WarnContext(ctx, "a connection of the box could not be taken", "error", err)
-			})
+			failed(err)
 			select {
 			case <-time.After(acceptPause):
 			case <-ctx.Done():
@@ -126,14 +129,10 @@ func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 			defer func() { <-room }()
 			out, err := c.dial(ctx, opening, pace)
 			if err != nil {
-				if ctx.Err() != nil {
-					_ = conn.Close() // nobody is told anything
-					return
+				if ctx.Err() == nil { // otherwise nobody is told anything
+					failed(err)
+					sayGone(conn, Doubt)
 				}
-				complaints.Do(func() {
-					c.Logger.WarnContext(ctx, "a connection of the box could not be handed on", "error", err)
-				})
-				sayGone(conn, Doubt)
 				_ = conn.Close()
 				return
 			}
@@ -142,66 +141,51 @@ func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// dial makes the way for one connection, when it is its turn.
+// dial makes the way for one connection, before turnLate is over.
 func (c Carrier) dial(ctx context.Context, opening chan struct{}, pace *rate.Limiter) (io.ReadWriteCloser, error) {
-	if err := pace.Wait(ctx); err != nil {
-		return nil, err
-	}
-	select {
-	case opening <- struct{}{}:
-		defer func() { <-opening }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	for pause := firstPause; ; pause *= 2 {
+	ctx, cancel := context.WithTimeout(ctx, turnLate)
+	defer cancel()
+	var busy error // says more than that the time is over
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if err := turn(ctx, opening, pace); err != nil {
+			return nil, cmp.Or(busy, err)
+		}
 		out, err := c.Dial(ctx)
-		if !errors.Is(err, ErrBusy) || pause > lastPause {
+		<-opening // who pauses keeps nobody from a turn
+		if !errors.Is(err, ErrBusy) {
 			return out, err
 		}
+		busy = err
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, busy
 		}
+	}
+}
+
+// turn waits until Dial may be called once more, and takes a place in opening for it.
+func turn(ctx context.Context, opening chan<- struct{}, pace *rate.Limiter) error {
+	if err := pace.Wait(ctx); err != nil {
+		return err
+	}
+	select {
+	case opening <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // ErrBusy is what Dial wraps where as many connections of the box wait as may wait.
 var ErrBusy = errors.New("too many connections of the box wait at its ebb")
 
-// Pauses before Dial is called again, each twice the one before: some 10 s in all.
+// turnLate is how long a connection waits at most until it is handed on: for its turn, for Dial, and in
+// pauses while its ebb is busy.
+const turnLate = 30 * time.Second
+
+// Pauses before Dial is called again: each twice the one before, up to lastPause.
 const (
 	firstPause = 20 * time.Millisecond
-	lastPause  = 5 * time.Second
+	lastPause  = time.Second
 )
-
-// carry hands one connection on. Nothing of it goes on when either side has ended it, or ctx has.
-func carry(ctx context.Context, in net.Conn, out io.ReadWriteCloser) {
-	defer func() { _, _ = in.Close(), out.Close() }()
-	defer context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })()
-	var back sync.WaitGroup
-	back.Go(func() {
-		splice(in, out)
-		_ = in.SetReadDeadline(time.Now().Add(farewell)) // ebb hears no more
-	})
-	splice(out, in)
-	// Of a machine that is gone without a word the kernel would wait for an answer much longer.
-	late := time.AfterFunc(answerLate, func() { _ = out.Close() })
-	defer late.Stop()
-	back.Wait()
-}
-
-// answerLate is how long what a box has asked for may take when the box has hung up.
-const answerLate = 2 * time.Minute
-
-// splice copies until from ends, and says so to the other.
-func splice(to io.Writer, from io.Reader) {
-	_, err := io.Copy(to, from)
-	if half, can := to.(interface{ CloseWrite() error }); can && err == nil {
-		_ = half.CloseWrite()
-		return
-	}
-	if c, is := to.(io.Closer); is {
-		_ = c.Close()
-	}
-}

@@ -15,7 +15,7 @@
 //	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
 //	                (peer_linux.go, peer_other.go)
 //	handed.go       boxes of other machines: whose connections their runners hand on
-//	carry.go        the door of such a box on the machine of its runner, which hands them on
+//	carry.go        the door of such a box on the machine of its runner, which hands them on; carry_one.go one of them
 //	proxy.go        Proxy: serve takes the connections of one box, End cuts
 //	serve.go        tunnels: CONNECT, TLS, the servers on both sides of it
 //	base.go         requests to a base URL, for tools that take no proxy

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 
+	"golang.org/x/time/rate"
+
 	"ebb/broker"
 )
 
@@ -37,4 +39,21 @@ func (p *Proxy) Shown() (n int) {
 		}
 	}
 	return n
+}
+
+// Pace has a box of another machine go by another pace from now on, and returns the one before.
+func (b *Boxes) Pace(taskID, id string, l *rate.Limiter) (before *rate.Limiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := b.of[taskID][id].l.(*handed)
+	before, h.pace = h.pace, l
+	return before
+}
+
+// Wait is how many connections of all boxes may wait from now on; it returns how many before.
+func (b *Boxes) Wait(most int) (before int) {
+	b.waiting.mu.Lock()
+	defer b.waiting.mu.Unlock()
+	before, b.waiting.most = b.waiting.most, most
+	return before
 }

@@ -5,16 +5,19 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/broker/egress"
 )
 
 // TestHandedBurst: as many connections as a box has at one time come by its runner as they come by a socket:
@@ -42,44 +45,76 @@ func TestHandedBurst(t *testing.T) {
 	all.Wait()
 }
 
+// openAway opens a task with a box on another machine.
+func (b *bed) openAway(t *testing.T, boxes *egress.Boxes) broker.Box {
+	t.Helper()
+	x, err := boxes.Open(t.Context(), b.Principals[brokertest.Runner], b.task(t).Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
 // TestHandedPace: a runner that hands on without end is told to wait, and nobody else is.
 func TestHandedPace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	boxes, who := b.away(t), b.Principals[brokertest.Runner]
-	s, other := b.task(t), b.task(t)
-	open := func(task string) broker.Box {
-		x, err := boxes.Open(t.Context(), who, task, broker.BoxSpec{Identity: broker.BoxByRunner})
-		if err != nil {
-			t.Fatal(err)
+	boxes := b.away(t)
+	x, theirs := b.openAway(t, boxes), b.openAway(t, boxes)
+	enter := func(x broker.Box) error {
+		give, err := boxes.Enter(t.Context(), b.Principals[brokertest.Runner], x.TaskID, x.ID)
+		if err == nil {
+			give(nil) // none waits: it is how often alone
 		}
-		return x
+		return err
 	}
-	x, theirs := open(s.Task.ID), open(other.Task.ID)
-	var told atomic.Bool
-	var all sync.WaitGroup
-	end := time.Now().Add(patience)
-	for range 4 {
-		all.Go(func() {
-			for !told.Load() && time.Now().Before(end) {
-				enter, err := boxes.Enter(t.Context(), who, s.Task.ID, x.ID)
-				if err == nil {
-					enter(nil) // none waits: it is how often alone
-				} else if e := broker.AsError(err); e.Kind == broker.TooMany && e.RetryAfter > 0 {
-					told.Store(true)
-				}
-			}
-		})
+	if before := boxes.Pace(x.TaskID, x.ID, rate.NewLimiter(0, 3)); before.Limit() != 100 || before.Burst() != 128 {
+		t.Errorf("%v a second, %d at once", before.Limit(), before.Burst())
 	}
-	all.Wait()
-	if !told.Load() {
-		t.Error("there is no pace")
+	for i := range 3 {
+		if err := enter(x); err != nil {
+			t.Fatal(i, err)
+		}
 	}
-	enter, err := boxes.Enter(t.Context(), who, other.Task.ID, theirs.ID)
+	if e := broker.AsError(enter(x)); e == nil || e.Kind != broker.TooMany || e.RetryAfter <= 0 {
+		t.Errorf("one more: %v", e)
+	}
+	if err := enter(theirs); err != nil {
+		t.Errorf("another box: %v", err)
+	}
+}
+
+// TestHandedWaitOfAll: of all boxes, too, only so many connections wait, and one that waits no more makes
+// room for another's.
+func TestHandedWaitOfAll(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	boxes := b.away(t)
+	if before := boxes.Wait(2); before != 512 {
+		t.Errorf("%d may wait", before)
+	}
+	enter := func() (func(net.Conn), error) {
+		x := b.openAway(t, boxes)
+		return boxes.Enter(t.Context(), b.Principals[brokertest.Runner], x.TaskID, x.ID)
+	}
+	first, err := enter()
 	if err != nil {
-		t.Fatalf("another box: %v", err)
+		t.Fatal(err)
 	}
-	enter(nil)
+	second, err := enter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second(nil)
+	if _, err := enter(); err == nil || broker.AsError(err).Kind != broker.TooMany {
+		t.Errorf("one more: %v", err)
+	}
+	first(nil)
+	third, err := enter()
+	if err != nil {
+		t.Fatalf("when there is room again: %v", err)
+	}
+	third(nil)
 }
 
 // TestHandedOverTLS: the end of a box waits for nobody who has one of its connections: not for a farewell

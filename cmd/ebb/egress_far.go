@@ -137,13 +137,19 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 	served, over := context.WithCancelCause(ctx)
 	defer over(nil)
 	go watchTask(served, o, taskID, over)
-	carrier := egress.Carrier{Logger: slog.New(slog.NewTextHandler(c.stderr, nil)), Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
-		conn, err := handOn(ctx, o, b)
-		if client.IsKind(err, broker.NotFound) {
-			over(gone(ctx, o, taskID))
-		}
-		return conn, err
-	}}
+	log := slog.New(slog.NewTextHandler(c.stderr, nil))
+	carrier := egress.Carrier{
+		Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+			conn, err := handOn(ctx, o, b)
+			if client.IsKind(err, broker.NotFound) {
+				over(gone(served, o, taskID)) // ctx may be over by now
+			}
+			return conn, err
+		},
+		Failed: func(err error) {
+			log.WarnContext(ctx, "a connection of the box could not be handed on", "error", err)
+		},
+	}
 	err = carrier.Serve(served, l)
 	switch cause := context.Cause(served); {
 	case ctx.Err() != nil, errors.Is(cause, broker.ErrTaskClosed):

@@ -2,14 +2,20 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"ebb/cmd/ebb/internal/out"
+	"ebb/web/client"
 )
 
 // newFarOut is an outBed whose ebb makes sockets that nobody else on this machine finds, as if it were on
@@ -56,6 +62,41 @@ func TestRunFarIsAsked(t *testing.T) {
 	b := newFarOut(t, "false")
 	if out, stderr := b.runWithout(`echo in; curl -sS -m 5 https://$HOST/v1/far 2>&1 | head -c 40`); !strings.HasPrefix(out, "in") || !strings.Contains(stderr, "the box has no way out") || !strings.Contains(stderr, "egress.remote") {
 		t.Errorf("%s%s", out, stderr)
+	}
+}
+
+// TestRunFarSaysWhy: the run says why a connection of its box could not be handed on.
+func TestRunFarSaysWhy(t *testing.T) {
+	t.Parallel()
+	b := newFarOut(t, "true")
+	cmd := b.ebb("run", "--scope", "shop:**:*", "--", "sh", "-c", `trap '' TERM; printf %s $EBB_TASK_ID >id.new; mv id.new id; until curl -sS -m 5 --noproxy '*' "$HTTPS_PROXY/box" | grep -q unavailable; do sleep 0.1; done`)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	b.must(b.ebb("task", "complete", b.await("id"))) // ebb has the box no more
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if n := strings.Count(stderr.String(), "ebb: a connection of the box could not be handed on: "); n != 1 {
+		t.Errorf("said %d times:\n%s", n, stderr.String())
+	}
+}
+
+// TestNotHandedOn: why a connection could not be handed on is said when it is another reason than before.
+func TestNotHandedOn(t *testing.T) {
+	t.Parallel()
+	var stderr strings.Builder
+	c := &cli{stderr: &stderr}
+	failed := c.notHandedOn()
+	for _, why := range []string{"a", "a", "b\nc", "b\nc", "a"} {
+		failed(errors.New(why))
+	}
+	const line = "ebb: a connection of the box could not be handed on: "
+	if got, want := stderr.String(), line+"a\n"+line+out.Line("b\nc")+"\n"+line+"a\n"; got != want {
+		t.Errorf("said\n%swant\n%s", got, want)
 	}
 }
 
@@ -110,6 +151,53 @@ func TestEgressCommand(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("it outlives its task")
+	}
+}
+
+// TestEgressSaysWhy: `ebb egress` logs why a connection could not be handed on, and goes on.
+func TestEgressSaysWhy(t *testing.T) {
+	t.Parallel()
+	b := newFarBed(t)
+	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: b.url, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/connect") {
+			return nil, errors.New("a cable is cut")
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}}, ClientID: "runner", Key: b.keys["runner"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, stdout := io.Pipe()
+	var stderr strings.Builder
+	c := &cli{stdout: stdout, stderr: &stderr, format: out.JSON}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- c.egressFar(ctx, o, b.task.ID, farFlags{listen: "127.0.0.1:0", anybody: true, ca: filepath.Join(t.TempDir(), "ca.pem")})
+		_ = stdout.Close()
+	}()
+	var door farBox
+	if err := json.NewDecoder(shown).Decode(&door); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, shown) }()
+	for range 2 {
+		conn, err := net.Dial("tcp", door.Listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		if heard, _ := io.ReadAll(conn); !strings.HasPrefix(string(heard), "HTTP/1.1 503 ") { // before it asks, which http.Client does not take
+			t.Errorf("the box hears %q", heard)
+		}
+		_ = conn.Close()
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := stderr.String(); !strings.Contains(got, `level=WARN msg="a connection of the box could not be handed on" error=`) || !strings.Contains(got, "a cable is cut") {
+		t.Errorf("it logs\n%s", got)
 	}
 }
 

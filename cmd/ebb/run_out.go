@@ -105,16 +105,20 @@ func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID
 		_ = door.Close()
 		return fail(err.Error(), dirAdvice(in.dir))
 	}
-	var once sync.Once
-	carrier := egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
-		conn, err := handOn(ctx, o, b)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, egress.ErrBusy) {
-			once.Do(func() { c.sayf("ebb: a connection of the box could not be handed on: %s\n", explain(err)) })
-		}
-		return conn, err
-	}}
+	carrier := egress.Carrier{Failed: c.notHandedOn(), Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return handOn(ctx, o, b) }}
 	go func() { _ = carrier.Serve(serving, door) }()
 	return in.leads(dir, b, func(id box.Identity) error { return door.Register(id.NetNS) })
+}
+
+// notHandedOn says why a connection of a box could not be handed on, unless it has just said so.
+func (c *cli) notHandedOn() func(error) {
+	var said string
+	return func(err error) {
+		if why := explain(err); why != said {
+			said = why
+			c.sayf("ebb: a connection of the box could not be handed on: %s\n", why)
+		}
+	}
 }
 
 // strangers says once that somebody else has come to a box's way out.

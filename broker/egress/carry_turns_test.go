@@ -1,0 +1,106 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ebb/broker/egress"
+)
+
+// TestCarrierTurns: Dial is under way four times at one time, and who pauses is none of them.
+func TestCarrierTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		answer := make(chan error)
+		d, _ := carrying(t, egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+			dials.Add(1)
+			select {
+			case err := <-answer:
+				return nil, err
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}})
+		for range 9 {
+			_ = d.connect()
+		}
+		for _, want := range []int32{4, 8} { // those that were busy pause, and no time has passed
+			if synctest.Wait(); dials.Load() != want {
+				t.Fatalf("called %d times, want %d", dials.Load(), want)
+			}
+			for range 4 {
+				answer <- errBusyNow
+			}
+		}
+		if synctest.Wait(); dials.Load() != 9 {
+			t.Errorf("called %d times: the ninth is kept from its turn", dials.Load())
+		}
+	})
+}
+
+// TestCarrierPace: as many connections as there may be do not call Dial more often than a box may
+// connect, when all of them are told to come again.
+func TestCarrierPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		d, _ := carrying(t, egress.Carrier{Dial: func(context.Context) (io.ReadWriteCloser, error) {
+			dials.Add(1)
+			return nil, errBusyNow
+		}})
+		for range 64 {
+			_ = d.connect()
+		}
+		time.Sleep(10 * time.Second)
+		if n := dials.Load(); n < 400 || n > 64+10*50 {
+			t.Errorf("called %d times in 10 s", n)
+		}
+		_, more := net.Pipe()
+		select {
+		case d.conns <- more:
+			t.Error("there is a 65th connection")
+		case <-time.After(time.Second):
+		}
+	})
+}
+
+// TestCarrierAcceptFails: it goes on when a connection could not be taken, and says so once a second.
+func TestCarrierAcceptFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		noRoom := errors.New("too many open files")
+		var failed []error
+		d, end := carrying(t, egress.Carrier{
+			Dial:   func(context.Context) (io.ReadWriteCloser, error) { return greeter(), nil },
+			Failed: func(err error) { failed = append(failed, err) },
+		})
+		began := time.Now()
+		for range 70 { // more than there may be connections
+			d.fails <- noRoom
+		}
+		if out, _ := said(d.connect()); out != "hello" {
+			t.Errorf("%q", out)
+		}
+		if took := time.Since(began); took != 7*time.Second {
+			t.Errorf("70 failures took %s", took)
+		}
+		end()
+		if len(failed) != 7 || !errors.Is(failed[0], noRoom) {
+			t.Errorf("told %d times: %v", len(failed), failed)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // nobody is told
+		d, _ := carrying(t, egress.Carrier{Dial: func(context.Context) (io.ReadWriteCloser, error) { return greeter(), nil }})
+		d.fails <- errors.New("too many open files")
+		if out, _ := said(d.connect()); out != "hello" {
+			t.Errorf("%q", out)
+		}
+	})
+}

@@ -129,7 +129,7 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 		return errors.Join(err, l.Close())
 	}
 	if err := replaceFile(f.ca, ca, 0o644); err != nil {
-		return errors.Join(fail("the certificate cannot be written: "+err.Error(), "name another file with --ca"), l.Close())
+		return errors.Join(fail("the certificate cannot be written: "+err.Error(), otherCA), l.Close())
 	}
 	if err := out.One(c.stdout, c.format, farColumns, shown); err != nil {
 		return errors.Join(err, l.Close())

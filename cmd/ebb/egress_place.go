@@ -26,6 +26,9 @@ type farPlace struct {
 
 // place looks at what the flags say, which check has found in order.
 func (f *farFlags) place() (*farPlace, error) {
+	if err := mayHold(f.ca); err != nil {
+		return nil, fail("the certificate cannot be written: "+err.Error(), otherCA)
+	}
 	if f.listen != "" {
 		l, err := net.Listen("tcp", f.listen)
 		if err != nil {
@@ -45,6 +48,21 @@ func (f *farFlags) place() (*farPlace, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// otherCA is what to do where the certificate cannot be written.
+const otherCA = "name a file in a directory that can be written to with --ca"
+
+// mayHold refuses a path at which replaceFile would fail.
+func mayHold(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return errors.New(path + " is a directory")
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".ebb-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(tmp.Close(), os.Remove(tmp.Name()))
 }
 
 // close may come after a listener was closed by what served it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,7 @@ import (
 // egress is `ebb egress` of a task, which ends when it has said what it is.
 func (b *farBed) egress(t *testing.T, taskID string, f farFlags, said func(farBox)) error {
 	t.Helper()
-	f.ca = filepath.Join(t.TempDir(), "ca.pem")
+	f.ca = cmp.Or(f.ca, filepath.Join(t.TempDir(), "ca.pem"))
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -123,6 +124,8 @@ func TestEgressPlace(t *testing.T) {
 		{"a namespace of processes", namespace("/proc/self/ns/pid"), "is no network namespace"},
 		{"its own namespace", namespace("/proc/self/ns/net"), "in itself"},
 		{"a port that is taken", farFlags{listen: taken.Addr().String(), anybody: true}, "address already in use"},
+		{"a certificate in no directory", farFlags{dir: dir, anybody: true, ca: filepath.Join(dir, "none", "ca.pem")}, "no such file"},
+		{"a certificate that is a directory", farFlags{dir: dir, anybody: true, ca: dir}, "is a directory"},
 		{"a port of all", farFlags{listen: "0.0.0.0:0", anybody: true}, "no port of loopback"},
 	}
 	if os.Geteuid() == 0 {

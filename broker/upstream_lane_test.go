@@ -44,7 +44,7 @@ func (x *third) turn(t *testing.T, step time.Duration, what string, is func() bo
 			// Another replica's looks are not counted, and no lane looks at a provider
 			// that is left alone.
 			looked, waited := x.store.count("Take"), time.Since(start)
-			if still++; waited < 1200*time.Millisecond || looked <= looks && waited < 3*time.Second ||
+			if still++; waited < 1200*time.Millisecond || looked <= looks && waited < 6*time.Second ||
 				looked > x.store.count("Take done") || x.Broker.UnderWay() > 0 {
 				still = 0
 			}

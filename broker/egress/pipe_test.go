@@ -411,7 +411,7 @@ func TestPipeIsCutByTime(t *testing.T) {
 	if err != nil || len(leases) != 1 || leases[0].ID != id {
 		t.Fatal(leases, err)
 	}
-	ahead.Store(int64(time.Until(leases[0].ExpiresAt) - 15*time.Second)) // which it has left then
+	ahead.Store(int64(time.Until(leases[0].ExpiresAt) - 25*time.Second)) // which it has left then: enough to begin
 	c, in := open(t, x, b.host, sshHello)
 	if said := ends(t, c, in); said != sshServer {
 		t.Fatalf("%q", said)

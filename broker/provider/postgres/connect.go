@@ -59,7 +59,10 @@ func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Open
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	conn, err := pgconn.ConnectConfig(ctx, d.session(at, h, o))
+	c := d.session(at, h, o)
+	build, from := c.BuildFrontend, io.Reader(nil)
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend { from = r; return build(r, w) }
+	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
 		return provider.Session{}, refusal(fmt.Errorf("postgres: opening a session: %w", err))
 	}
@@ -67,8 +70,9 @@ func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Open
 	if err != nil {
 		return provider.Session{}, errors.Join(err, conn.Close(ctx))
 	}
+	hijacked.Config.BuildFrontend = build
 	return provider.Session{
-		Conn: hijacked.Conn, Parameters: maps.Clone(hijacked.ParameterStatuses), ProcessID: hijacked.PID,
+		Conn: opened{hijacked.Conn, from}, Parameters: maps.Clone(hijacked.ParameterStatuses), ProcessID: hijacked.PID,
 		Cancel: func(ctx context.Context) error {
 			again := *hijacked
 			c, err := pgconn.Construct(&again)
@@ -79,6 +83,16 @@ func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Open
 		},
 	}, nil
 }
+
+// opened is read by what pgconn reads by: where a write of the login takes long, that reads
+// beside it, and has what the server says next, which is the first word of the session.
+type opened struct {
+	net.Conn
+	from io.Reader
+}
+
+// Read implements net.Conn.
+func (o opened) Read(p []byte) (int, error) { return o.from.Read(p) }
 
 // session is how one is opened: nothing of the broker's own connections is in it but the CA
 // that the operator trusts for this server.

@@ -9,6 +9,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"ebb/broker/provider"
 	"ebb/broker/provider/postgres"
@@ -104,5 +107,52 @@ func TestConnect(t *testing.T) {
 	}
 	if _, err := d.Connect(t.Context(), targetOf(g, c.Handle), away); err == nil || !strings.Contains(err.Error(), "not on this machine") {
 		t.Errorf("in the clear to another machine: %v", err)
+	}
+}
+
+// late is a connection whose writes are long in coming back, as on a machine with much else to do.
+type late struct{ net.Conn }
+
+func (c late) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	time.Sleep(100 * time.Millisecond)
+	return n, err
+}
+
+// TestConnectLate: what the server says first in a session reaches who opened it, however long
+// the login took to write.
+func TestConnectLate(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	u, err := url.Parse(b.cfg.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Address = "db.example.com:" + u.Port()
+	d := b.driver(t)
+	g := b.grant("read")
+	g.Injected = true
+	c, err := d.Mint(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Connect(t.Context(), targetOf(g, c.Handle), provider.Opening{Dial: func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		return late{conn}, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Conn.Close() }()
+	_ = s.Conn.SetDeadline(time.Now().Add(time.Minute))
+	f := pgproto3.NewFrontend(s.Conn, s.Conn)
+	f.Send(&pgproto3.Query{String: "SELECT 42"})
+	if err := f.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := f.Receive(); err != nil {
+		t.Errorf("%T, %v", m, err)
+	} else if _, is := m.(*pgproto3.RowDescription); !is {
+		t.Errorf("the first message is a %T", m)
 	}
 }

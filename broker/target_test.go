@@ -105,8 +105,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(40 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Errorf("not within %s: %s", patience, what)
-			return
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }

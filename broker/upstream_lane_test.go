@@ -40,6 +40,9 @@ func (x *third) turn(t *testing.T, step time.Duration, what string, is func() bo
 			if is() {
 				return
 			}
+			if time.Since(start) > patience {
+				t.Fatalf("the lane does not finish: %s", what)
+			}
 			time.Sleep(40 * time.Millisecond)
 			// Another replica's looks are not counted, and no lane looks at a provider
 			// that is left alone.

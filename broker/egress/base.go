@@ -28,8 +28,9 @@ func ownName(host string) bool {
 }
 
 // fromElsewhere reports whether a browser says of a request that a page asks for it which does not come
-// from where a way out is reached (Fetch Metadata; RFC 6454 section 7). A browser lets no page leave these
-// out or set them. A tool that is no browser sends neither.
+// from where a way out is reached (Fetch Metadata; RFC 6454 section 7). No page can set
+// these. A browser leaves them out where it asks a name that is not loopback's for what a page shows, as
+// for a picture, whose answer no page reads; a tool that is none sends neither.
 func fromElsewhere(h http.Header) bool {
 	if h.Get("Sec-Fetch-Site") == "cross-site" {
 		return true

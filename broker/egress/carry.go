@@ -25,6 +25,16 @@ type Door struct {
 // ErrKernel is wrapped where a box cannot be known by the kernel's word.
 var ErrKernel = errors.New("this machine does not say in which network namespace a process is that connects, which takes Linux 6.11")
 
+// KernelKnows is ErrKernel, wrapped, where NewDoor would refuse BoxByKernel.
+func KernelKnows() error { return newKernel().refusal() }
+
+func (k kernel) refusal() error {
+	if k.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrKernel, k.err)
+}
+
 // NewDoor makes the socket of a box below dir, which is of this user alone. by is BoxByKernel, and
 // nobody is let in before Register, or BoxBySocket. strange is told of those who are not let in.
 func NewDoor(dir string, x broker.Box, by broker.BoxIdentity, strange func(namespace uint64, err error)) (*Door, error) {
@@ -32,7 +42,7 @@ func NewDoor(dir string, x broker.Box, by broker.BoxIdentity, strange func(names
 	switch by {
 	case broker.BoxByKernel:
 		if d.kernel = newKernel(); d.kernel.err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrKernel, d.kernel.err)
+			return nil, d.kernel.refusal()
 		}
 	case broker.BoxBySocket:
 	default:
@@ -89,7 +99,7 @@ const (
 // acceptPause is how long Serve waits when a connection could not be taken, as for want of descriptors.
 const acceptPause = 100 * time.Millisecond
 
-// Serve takes the connections of l until ctx is done or l fails. It closes l and ends all of them.
+// Serve takes the connections of l until ctx is done or l is closed. It closes l and ends all of them.
 func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -129,11 +139,14 @@ func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 			defer func() { <-room }()
 			out, err := c.dial(ctx, opening, pace)
 			if err != nil {
-				if ctx.Err() == nil { // otherwise nobody is told anything
-					failed(err)
+				told := ctx.Err() == nil // otherwise nobody is
+				if told {
 					sayGone(conn, Doubt)
 				}
 				_ = conn.Close()
+				if told { // now that the box has nothing to wait for: who hears it may be slow
+					failed(err)
+				}
 				return
 			}
 			carry(ctx, conn, out)

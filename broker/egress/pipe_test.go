@@ -305,11 +305,13 @@ func TestPipeThatIsNotReadIsCut(t *testing.T) {
 				}
 			}
 		}()
-		before := int64(-1)
+		before, still := int64(-1), time.Now()
 		until(t, "ebb waits for the "+by, func() bool {
 			now := said.Load()
-			defer func() { before = now }()
-			return now > 0 && now == before
+			if now != before {
+				before, still = now, time.Now()
+			}
+			return now > 0 && time.Since(still) > 300*time.Millisecond
 		})
 		b.revoke(t, lease)
 		select {

@@ -2,9 +2,11 @@ package egress_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -109,7 +111,10 @@ func raw(t *testing.T, x *box, text string) string {
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(c, text)
-	out, _ := io.ReadAll(c)
+	out, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("%.200q is not answered to its end: %.200q", text, out)
+	}
 	return string(out)
 }
 

@@ -43,7 +43,10 @@ func (f *farFlags) place() (*farPlace, error) {
 	if f.namespace == "" {
 		return p, nil
 	}
-	var err error
+	err := egress.KernelKnows()
+	if err != nil {
+		return nil, fail(err.Error(), "take a newer kernel, or --anybody with a socket that nobody else reaches")
+	}
 	if p.pinned, p.namespace, err = networkNamespace(f.namespace); err != nil {
 		return nil, err
 	}
@@ -53,7 +56,8 @@ func (f *farFlags) place() (*farPlace, error) {
 // otherCA is what to do where the certificate cannot be written.
 const otherCA = "name a file in a directory that can be written to with --ca"
 
-// mayHold refuses a path at which replaceFile would fail.
+// mayHold refuses a path at which replaceFile would fail, where that can be seen: what is mounted there, or
+// is somebody else's, it does not.
 func mayHold(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return errors.New(path + " is a directory")
@@ -99,9 +103,6 @@ func (c *cli) farDoor(b broker.Box, f farFlags, p *farPlace) (net.Listener, farB
 		by = broker.BoxByKernel
 	}
 	door, err := egress.NewDoor(p.dir, b, by, c.strangers())
-	if errors.Is(err, egress.ErrKernel) {
-		return nil, shown, fail(err.Error(), "take a newer kernel, or --anybody with a socket that nobody else reaches")
-	}
 	if err != nil {
 		return nil, shown, fail("the socket cannot be made: "+err.Error(), "see that --dir can be written to and has room")
 	}

@@ -113,7 +113,7 @@ func TestRunKeepsItsCA(t *testing.T) {
 	defer finish()
 	go func() {
 		defer close(ended)
-		b.run(`curl -sS --fail -o answer -H "Authorization: Bearer $KEY" https://$HOST/v1/x; cat $SSL_CERT_FILE >ca; mv ca ca.pem; while [ ! -e done ]; do sleep 0.1; done`)
+		b.run(`curl -sS --fail -m 120 -o answer -H "Authorization: Bearer $KEY" https://$HOST/v1/x; cat $SSL_CERT_FILE >ca; mv ca ca.pem; while [ ! -e done ]; do sleep 0.1; done`)
 	}()
 	var text []byte
 	for alive := true; text == nil && alive; {

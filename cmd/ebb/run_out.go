@@ -110,7 +110,7 @@ func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID
 	return in.leads(dir, b, func(id box.Identity) error { return door.Register(id.NetNS) })
 }
 
-// notHandedOn says why a connection of a box could not be handed on, unless it has just said so.
+// notHandedOn says why a connection of a box could not be handed on, unless that is what it said last.
 func (c *cli) notHandedOn() func(error) {
 	var said string
 	return func(err error) {

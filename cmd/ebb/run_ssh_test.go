@@ -181,7 +181,7 @@ func TestRunSSHKeeps(t *testing.T) {
 		"none added":       `ssh-keygen -q -t ed25519 -N '' -f /tmp/k && ! ssh-add /tmp/k && ! ssh-add -D`,
 		"none certified":   `ssh-keygen -q -t ed25519 -N '' -f /tmp/k && ! ebb token --scope ssh:web/root:login --public-key /tmp/k.pub`,
 		"no other user":    `! ssh -o BatchMode=yes nobody@web-1.example.com true`,
-		"no other host":    `! ssh -o BatchMode=yes -o StrictHostKeyChecking=no -p ` + strings.Split(b.name, ":")[1] + ` -o ProxyCommand='curl -s -p -x http://127.0.0.1:3128 telnet://%h:%p' web-2.example.com true`,
+		"no other host":    `timeout 60 ssh -o BatchMode=yes -o StrictHostKeyChecking=no -p ` + strings.Split(b.name, ":")[1] + ` -o ProxyCommand='curl -s -m 50 -p -x http://127.0.0.1:3128 telnet://%h:%p' web-2.example.com true; test $? = 255`,
 		"no file signed":   `ssh-add -L >/tmp/c.pub && echo x >/tmp/x && ! ssh-keygen -Y sign -n file -f /tmp/c.pub /tmp/x`,
 		"no raw tunnel":    `test -z "$(printf 'GET / HTTP/1.0\r\n\r\n' | timeout 20 curl -s -p -x http://127.0.0.1:3128 telnet://` + b.name + `)"`,
 		"and its own host": `ssh web-1.example.com true`,

@@ -1,7 +1,9 @@
 package sshagent_test
 
+//lint:file-ignore SA1019 what is deprecated is here to be refused
+
 import (
-	"crypto/dsa" //nolint:staticcheck // to see it refused
+	"crypto/dsa"
 	"crypto/rand"
 	"crypto/rsa"
 	"testing"

@@ -13,7 +13,7 @@
 //	registered.go   what is done with one that is open: whose namespace it is, its end by hand
 //	sockets.go      where its socket is, and what is left there
 //	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
-//	                (peer_linux.go, peer_other.go)
+//	                (peer_linux.go, peer_other.go); a network namespace by its file (namespace_linux.go, namespace_other.go)
 //	handed.go       boxes of other machines: whose connections their runners hand on
 //	carry.go        the door of such a box on the machine of its runner, which hands them on; carry_one.go one of them
 //	proxy.go        Proxy: serve takes the connections of one box, End cuts

@@ -47,8 +47,8 @@ func (f *farFlags) place() (*farPlace, error) {
 	if err != nil {
 		return nil, fail(err.Error(), "take a newer kernel, or --anybody with a socket that nobody else reaches")
 	}
-	if p.pinned, p.namespace, err = networkNamespace(f.namespace); err != nil {
-		return nil, err
+	if p.pinned, p.namespace, err = egress.OpenNamespace(f.namespace); err != nil {
+		return nil, fail(err.Error(), "name the network namespace of a process of the sandbox that lives, like /proc/PID/ns/net")
 	}
 	return p, nil
 }

@@ -14,10 +14,10 @@ import (
 	"ebb/attest"
 	"ebb/attest/dpop"
 	"ebb/attest/jose"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/keys"
 	"ebb/broker/provider"
 	"ebb/broker/safe"
+	"ebb/broker/transcript"
 	"ebb/scopes/policy"
 )
 

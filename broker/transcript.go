@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ebb/broker/audit"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // MayReadTranscripts says whether who may read what was written down of requests through egress:

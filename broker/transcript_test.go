@@ -7,7 +7,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // Only entries that tell of requests, or of a reading, name a transcript, and only by an id.

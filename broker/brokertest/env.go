@@ -20,13 +20,13 @@ import (
 	"ebb/attest/enroll"
 	"ebb/attest/jose"
 	"ebb/broker"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/keys"
 	"ebb/broker/memstore"
 	"ebb/broker/policysource"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/sqlstore"
 	"ebb/broker/sqlstore/sqlstoretest"
+	"ebb/broker/transcript"
 )
 
 // Names that every Env has.

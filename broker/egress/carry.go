@@ -25,6 +25,9 @@ type Door struct {
 // ErrKernel is wrapped where a box cannot be known by the kernel's word.
 var ErrKernel = errors.New("this machine does not say in which network namespace a process is that connects, which takes Linux 6.11")
 
+// ErrBoxID is NewDoor's of a box that ebb cannot have named so.
+var ErrBoxID = errors.New("what ebb calls the box is no id of one")
+
 // KernelKnows is ErrKernel, wrapped, where NewDoor would refuse BoxByKernel.
 func KernelKnows() error { return newKernel().refusal() }
 
@@ -49,7 +52,7 @@ func NewDoor(dir string, x broker.Box, by broker.BoxIdentity, strange func(names
 		return nil, errBoxWho
 	}
 	if n := len(x.ID); n < 16 || !socketDirs.MatchString(x.ID[n-16:]) { // it becomes the name of a directory
-		return nil, errors.New("what ebb calls the box is no id of one")
+		return nil, ErrBoxID
 	}
 	l, err := listen(dir, x.ID)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"ebb/broker/egress/redact"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // secretMembers and secretParameters are names beside those that are commonly disclosed under which

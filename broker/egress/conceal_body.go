@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ebb/broker/egress/redact"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // concealQuery is a query or a form with marks in place of the values of parameters that hold

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"ebb/broker/egress/redact"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/exact"
+	"ebb/broker/transcript"
 )
 
 // open is a member that is called as credentials are and does not hold the mark, "" = there is none.

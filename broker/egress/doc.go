@@ -51,9 +51,7 @@
 //	transcripts.go  which requests are written down, by rule, and what of them
 //	scribe.go       hears what a box says and is told, and has it written down
 //	conceal.go      what of it is not written: of any text, and of headers; conceal_body.go  of bodies, by what they are
-//	owndir/         opens directories that are ebb's alone
 //	redact/         finds secrets in what comes back
-//	transcript/     keeps what was written down
 //	pgwire/         PostgreSQL's protocol until a session is open
 //
 // Where a request goes is read by package exact; whether a credential is for it says

@@ -10,9 +10,9 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/egress/redact"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
+	"ebb/broker/transcript"
 )
 
 // Leases says whether a caller may use a credential now, and which there are;

@@ -21,7 +21,7 @@ const (
 	Unresolved   exact.Reason = "unresolved"       // its name leads nowhere
 	Unreachable  exact.Reason = "upstream_unreachable"
 	NotTunnelled exact.Reason = "not_tunnelled"          // it is not inside of CONNECT and TLS
-	Misdirected  exact.Reason = "misdirected"            // it is for another host than its tunnel
+	Misdirected  exact.Reason = "misdirected"            // it is for another host than its tunnel, or a page of another site asks a way out
 	NoCredential exact.Reason = "no_credential"          // its placeholder is none of the caller's, or over
 	Certificate  exact.Reason = "client_certificate"     // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
 	BadAnswer    exact.Reason = "bad_answer"             // what came back cannot be read for secrets

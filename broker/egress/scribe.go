@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"ebb/broker"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/exact"
+	"ebb/broker/transcript"
 )
 
 // scribe hears what the box of one request says and is told, and has it written down when the

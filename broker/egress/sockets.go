@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"slices"
 
-	"ebb/broker/egress/owndir"
+	"ebb/broker/owndir"
 )
 
 // Directories of boxes are called and look like this: those that ebb makes, and those

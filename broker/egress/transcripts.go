@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"ebb/broker/egress/redact"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/exact"
 	"ebb/broker/provider"
+	"ebb/broker/transcript"
 )
 
 // TranscriptRule says which requests are written down, and what of them. Where a request is of

@@ -18,7 +18,7 @@ import (
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/broker/egress"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // everything is a rule that has all written down that may be.

@@ -11,8 +11,8 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/egress"
-	"ebb/broker/egress/owndir"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/owndir"
+	"ebb/broker/transcript"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web"
 	"ebb/web/api"

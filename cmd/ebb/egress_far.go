@@ -181,9 +181,14 @@ func certificateOf(b broker.Box) ([]byte, error) {
 	return nil, fail("what ebb names as the CA of the box is no certificate of one", "check that --url is your ebb's")
 }
 
+// isOver reports whether what ebb says of a task is that it is over.
+func isOver(t broker.Task, err error) bool {
+	return err == nil && t.State == broker.TaskClosed || client.IsKind(err, broker.NotFound)
+}
+
 // gone is why ebb has a box no more.
 func gone(ctx context.Context, o *client.Operator, taskID string) error {
-	if t, err := o.Task(ctx, taskID); err == nil && t.State == broker.TaskClosed || client.IsKind(err, broker.NotFound) {
+	if t, err := o.Task(ctx, taskID); isOver(t, err) {
 		return broker.ErrTaskClosed
 	}
 	return fail("ebb has this way out no more: it was restarted, or another one answers", "start this again")
@@ -196,7 +201,7 @@ const closeTime = 5 * time.Second
 func watchTask(ctx context.Context, o *client.Operator, taskID string, over context.CancelCauseFunc) {
 	for {
 		t, err := o.Task(ctx, taskID)
-		if err == nil && t.State == broker.TaskClosed || client.IsKind(err, broker.NotFound) {
+		if isOver(t, err) {
 			over(broker.ErrTaskClosed)
 			return
 		}

@@ -69,6 +69,14 @@ func mayHold(path string) error {
 	return errors.Join(tmp.Close(), os.Remove(tmp.Name()))
 }
 
+// doorAdvice is what to do about an error of NewDoor: advice, unless what ebb said is the cause.
+func doorAdvice(err error, advice string) string {
+	if errors.Is(err, egress.ErrBoxID) {
+		return "check that --url is your ebb's"
+	}
+	return advice
+}
+
 // close may come after a listener was closed by what served it.
 func (p *farPlace) close() {
 	if p.listener != nil {
@@ -104,7 +112,7 @@ func (c *cli) farDoor(b broker.Box, f farFlags, p *farPlace) (net.Listener, farB
 	}
 	door, err := egress.NewDoor(p.dir, b, by, c.strangers())
 	if err != nil {
-		return nil, shown, fail("the socket cannot be made: "+err.Error(), "see that --dir can be written to and has room")
+		return nil, shown, fail("the socket cannot be made: "+err.Error(), doorAdvice(err, "see that --dir can be written to and has room"))
 	}
 	if p.pinned != nil {
 		if err := door.Register(p.namespace); err != nil {

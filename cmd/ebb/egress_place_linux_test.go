@@ -86,13 +86,37 @@ func below(t *testing.T, dir, name string, mode os.FileMode) string {
 	return path
 }
 
+// badPlace is a place that is refused, and words of why.
+type badPlace struct {
+	name  string
+	flags farFlags
+	words string
+}
+
+// refuses shows that nothing is opened at a place, nothing made below dir, and nothing on the record.
+func (b *farBed) refuses(t *testing.T, dir string, places []badPlace) {
+	t.Helper()
+	for _, x := range places {
+		err := b.egress(t, b.task.ID, x.flags, func(said farBox) { t.Errorf("%s: it is open: %+v", x.name, said) })
+		if f, is := errors.AsType[*failure](err); !is || f.next == "" || !strings.Contains(f.said, x.words) {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if n := b.boxes(t); n != 0 {
+			t.Fatalf("%s: on the record are %d of boxes", x.name, n)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(left) != 0 {
+		t.Error(left, err)
+	}
+}
+
 // TestEgressPlace: a place that would be no sandbox's own is refused, each for its own reason and with what
 // to do, before a box is opened: nothing is on the record.
 func TestEgressPlace(t *testing.T) {
 	t.Parallel()
 	b, dir := newFarBed(t), farDir(t)
-	file, fifo, link := filepath.Join(dir, "file"), filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), unix.Mkfifo(fifo, 0o600), os.Symlink(below(t, dir, "own", 0o700), link)); err != nil {
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(below(t, dir, "own", 0o700), link)); err != nil {
 		t.Fatal(err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,13 +124,8 @@ func TestEgressPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	namespace := func(path string) farFlags { return farFlags{dir: dir, namespace: path} }
 	socket := func(path string) farFlags { return farFlags{dir: path, anybody: true} }
-	hostile := []struct {
-		name  string
-		flags farFlags
-		words string
-	}{
+	hostile := []badPlace{
 		{"no directory", socket(filepath.Join(dir, "none")), "no such file"},
 		{"a file", socket(file), "is no directory"},
 		{"a link", socket(link), "is a link"},
@@ -117,42 +136,50 @@ func TestEgressPlace(t *testing.T) {
 		{"the group may look", socket(below(t, dir, "group", 0o750)), "(mode 0750)"},
 		{"the group may write", socket(below(t, dir, "write", 0o720)), "(mode 0720)"},
 		{"a long path", socket(below(t, dir, strings.Repeat("a", config.MaxSocketPath-len(dir)-21), 0o700)), "too long"},
+		{"a port that is taken", farFlags{listen: taken.Addr().String(), anybody: true}, "address already in use"},
+		{"a certificate in no directory", farFlags{dir: dir, anybody: true, ca: filepath.Join(dir, "none", "ca.pem")}, "no such file"},
+		{"a certificate that is a directory", farFlags{dir: dir, anybody: true, ca: dir}, "is a directory"},
+		{"a port of all", farFlags{listen: "0.0.0.0:0", anybody: true}, "no port of loopback"},
+	}
+	b.refuses(t, dir, hostile)
+}
+
+// TestEgressPlaceOfSomebodyElse: ... nor is a directory that is another user's taken.
+func TestEgressPlaceOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		counterpart.Missing(t, "root", "only root can give a directory away")
+	}
+	b, dir := newFarBed(t), farDir(t)
+	other := below(t, dir, "other", 0o700)
+	if err := os.Chown(other, 4242, 4242); err != nil {
+		t.Fatal(err)
+	}
+	b.refuses(t, dir, []badPlace{{"somebody else's", farFlags{dir: other, anybody: true}, "is somebody else's"}})
+}
+
+// TestEgressPlaceOfNamespaces: ... nor what is no network namespace of somebody else's.
+func TestEgressPlaceOfNamespaces(t *testing.T) {
+	t.Parallel()
+	if err := egress.KernelKnows(); err != nil {
+		counterpart.Missing(t, "peer-pidfd", err.Error())
+	}
+	b, dir := newFarBed(t), farDir(t)
+	file, fifo := filepath.Join(dir, "file"), filepath.Join(dir, "fifo")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), unix.Mkfifo(fifo, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	namespace := func(path string) farFlags { return farFlags{dir: dir, namespace: path} }
+	b.refuses(t, dir, []badPlace{
 		{"no namespace", namespace("/proc/0/ns/net"), "no such file"},
 		{"a plain file", namespace(file), "is no network namespace"},
 		{"a pipe", namespace(fifo), "is no network namespace"},
 		{"a directory", namespace(dir), "is no network namespace"},
 		{"a namespace of processes", namespace("/proc/self/ns/pid"), "is no network namespace"},
 		{"its own namespace", namespace("/proc/self/ns/net"), "in itself"},
-		{"a port that is taken", farFlags{listen: taken.Addr().String(), anybody: true}, "address already in use"},
-		{"a certificate in no directory", farFlags{dir: dir, anybody: true, ca: filepath.Join(dir, "none", "ca.pem")}, "no such file"},
-		{"a certificate that is a directory", farFlags{dir: dir, anybody: true, ca: dir}, "is a directory"},
-		{"a port of all", farFlags{listen: "0.0.0.0:0", anybody: true}, "no port of loopback"},
-	}
-	if os.Geteuid() == 0 {
-		other := below(t, dir, "other", 0o700)
-		if err := os.Chown(other, 4242, 4242); err != nil {
-			t.Fatal(err)
-		}
-		hostile = append(hostile, struct {
-			name  string
-			flags farFlags
-			words string
-		}{"somebody else's", socket(other), "is somebody else's"})
-	}
-	for _, x := range hostile {
-		err := b.egress(t, b.task.ID, x.flags, func(said farBox) { t.Errorf("%s: it is open: %+v", x.name, said) })
-		if f, is := errors.AsType[*failure](err); !is || f.next == "" || !strings.Contains(f.said, x.words) {
-			t.Errorf("%s: %v", x.name, err)
-		}
-		if n := b.boxes(t); n != 0 {
-			t.Fatalf("%s: on the record are %d of boxes", x.name, n)
-		}
-	}
+	})
 	if n := descriptors(t, file); n != 0 {
 		t.Errorf("%d descriptors are left of what was refused", n)
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(left) != 0 {
-		t.Error(left, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if err := noCore(); err != nil {
-		fmt.Fprintf(os.Stderr, "ebb: a crash may write memory that holds credentials to a core file: %v\n", err)
+		fmt.Fprintf(os.Stderr, "ebb: a crash may write memory that holds credentials to a core file: %v\n  -> run it with ulimit -c 0\n", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c := &cli{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), format: out.Table}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ebb/broker"
+	"ebb/broker/brokertest/counterpart"
 	"ebb/broker/egress"
 	"ebb/cmd/ebb/internal/config"
 )
@@ -73,47 +74,15 @@ func TestRunDirsArePrivate(t *testing.T) {
 // TestRunDir: (E115) a run's directory is where nobody else has a hand in it, or there is no run.
 func TestRunDir(t *testing.T) {
 	t.Parallel()
-	dir := func(mode os.FileMode, below ...string) string {
-		path := filepath.Join(t.TempDir(), "data")
-		for _, name := range append([]string{""}, below...) {
-			if err := os.Mkdir(filepath.Join(path, name), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.Chmod(filepath.Join(append([]string{path}, below...)...), mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	link, file := dir(0o700), filepath.Join(t.TempDir(), "file")
-	if err := os.Symlink(dir(0o700), filepath.Join(link, runsDir)); err != nil {
+	link, file := dataDir(t, 0o700), filepath.Join(t.TempDir(), "file")
+	if err := os.Symlink(dataDir(t, 0o700), filepath.Join(link, runsDir)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	hostile := map[string]string{
-		"others may write": dir(0o777), "others may look": dir(0o755, runsDir), "a link": link, "a file": file,
-	}
-	if os.Geteuid() == 0 {
-		for what, below := range map[string][]string{"somebody else's": nil, "somebody else's runs": {runsDir}} {
-			hostile[what] = dir(0o700, below...)
-			if err := os.Chown(filepath.Join(append([]string{hostile[what]}, below...)...), 4242, 4242); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if os.Geteuid() == 0 {
-		home := t.TempDir()
-		if err := os.Chown(home, 4242, 4242); err != nil {
-			t.Fatal(err)
-		}
-		if made, _, err := makeRunDir(filepath.Join(home, ".local", "share", "ebb")); err == nil {
-			t.Errorf("somebody else's home: %s", made)
-		}
-		if left, _ := os.ReadDir(home); len(left) != 0 {
-			t.Errorf("somebody else's home: left behind is %v", left)
-		}
+		"others may write": dataDir(t, 0o777), "others may look": dataDir(t, 0o755, runsDir), "a link": link, "a file": file,
 	}
 	long := filepath.Join(t.TempDir(), strings.Repeat("a", 100))
 	if made, _, err := makeRunDir(long); err == nil {
@@ -122,7 +91,7 @@ func TestRunDir(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Join(long, runsDir)); len(left) != 0 {
 		t.Errorf("a long path: left behind is %v", left)
 	}
-	good := dir(0o755)
+	good := dataDir(t, 0o755)
 	for what, data := range hostile {
 		if made, _, err := makeRunDir(data); err == nil {
 			t.Errorf("%s: %s", what, made)
@@ -140,6 +109,51 @@ func TestRunDir(t *testing.T) {
 			t.Errorf("%s: %s", what, in.dir)
 		}
 		remove()
+	}
+}
+
+// dataDir makes a data directory with others in it, of which the innermost has a mode.
+func dataDir(t *testing.T, mode os.FileMode, below ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "data")
+	for _, name := range append([]string{""}, below...) {
+		if err := os.Mkdir(filepath.Join(path, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(append([]string{path}, below...)...), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRunDirOfSomebodyElse: (E115) ... nor does somebody else own it, or what it would be made in.
+func TestRunDirOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		counterpart.Missing(t, "root", "only root can give a directory away")
+	}
+	for what, below := range map[string][]string{"somebody else's": nil, "somebody else's runs": {runsDir}} {
+		data := dataDir(t, 0o700, below...)
+		if err := os.Chown(filepath.Join(append([]string{data}, below...)...), 4242, 4242); err != nil {
+			t.Fatal(err)
+		}
+		if made, _, err := makeRunDir(data); err == nil {
+			t.Errorf("%s: %s", what, made)
+		}
+		if left, _ := os.ReadDir(filepath.Join(data, runsDir)); len(left) != 0 {
+			t.Errorf("%s: left behind is %v", what, left)
+		}
+	}
+	home := t.TempDir()
+	if err := os.Chown(home, 4242, 4242); err != nil {
+		t.Fatal(err)
+	}
+	if made, _, err := makeRunDir(filepath.Join(home, ".local", "share", "ebb")); err == nil {
+		t.Errorf("somebody else's home: %s", made)
+	}
+	if left, _ := os.ReadDir(home); len(left) != 0 {
+		t.Errorf("somebody else's home: left behind is %v", left)
 	}
 }
 

@@ -158,7 +158,7 @@ func (c *cli) lookout(ctx context.Context, o *client.Operator, task broker.Task,
 		case <-t.C:
 		}
 		now, err := o.Task(ctx, task.ID)
-		if err == nil && now.State == broker.TaskClosed || client.IsKind(err, broker.NotFound) {
+		if isOver(now, err) {
 			c.sayf("ebb: the task was ended; CMD is told to stop\n")
 			close(over)
 			return

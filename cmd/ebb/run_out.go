@@ -98,7 +98,7 @@ func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID
 		return err
 	}
 	if err != nil {
-		return fail("the way out of the box cannot be made: "+err.Error(), dirAdvice(in.dir))
+		return fail("the way out of the box cannot be made: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
 	dir, err := box.OpenSocketDir(door.Socket(), uint32(os.Geteuid()))
 	if err != nil {

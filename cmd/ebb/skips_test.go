@@ -16,7 +16,8 @@ import (
 var mayskip = regexp.MustCompile(`\bSkip(f|Now)?\b|\bShort\b`)
 
 // A test that skips itself is green where it shows nothing. What it lacks has a name, so that CI can
-// require it: counterpart.Missing skips, and nothing else does.
+// require it. In Go counterpart.Missing skips, and nothing else does; scripts skip by the conditions of
+// TestScripts, and .ci/run fails for any other skip.
 func TestHouseSkips(t *testing.T) {
 	t.Parallel()
 	files := 0

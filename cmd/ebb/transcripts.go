@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 	"ebb/cmd/ebb/internal/out"
 	"ebb/web/client"
 )

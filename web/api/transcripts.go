@@ -4,7 +4,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 	"ebb/web"
 )
 

@@ -11,8 +11,8 @@ import (
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/storetest"
+	"ebb/broker/transcript"
 )
 
 // What was written down of requests is listed without what was said, and read by auditors alone,

@@ -16,8 +16,8 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/provider"
+	"ebb/broker/transcript"
 	"ebb/scopes"
 	"ebb/scopes/policy"
 	"ebb/web/client"

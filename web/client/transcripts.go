@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // Transcripts lists what was written down of requests through this ebb's egress, the newest first;

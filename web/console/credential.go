@@ -11,7 +11,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // narrowedRows and leaseEntries bound what a page of one credential lists.

@@ -10,7 +10,7 @@ import (
 
 	"ebb/broker"
 	"ebb/broker/audit"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"ebb/broker/agenttext"
 	"ebb/broker/egress/redact"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 type transcriptPage struct {

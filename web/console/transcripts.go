@@ -5,7 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 const transcriptsPath = "/transcripts"

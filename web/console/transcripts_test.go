@@ -18,7 +18,7 @@ import (
 	"ebb/broker"
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 // openTranscripts is an empty store of them.

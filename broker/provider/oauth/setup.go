@@ -48,9 +48,9 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 		return out
 	}
 	if oe, ok := errors.AsType[*oauthError](err); ok {
-		fatal("The server refuses the client: "+oe.Error()+".", "Check client.id, client.auth, the secret and revocation_endpoint.")
+		fatal("The server refuses the client: "+oe.Error()+".", "Check client.id, client.auth, the secret or the client certificate, and revocation_endpoint.")
 	} else if err != nil {
-		fatal("The server cannot be reached.", "Check the endpoints, ca_file and the network; the broker's log has the cause.")
+		fatal("The server cannot be reached, or does not take the client certificate.", "Check the endpoints, ca_file, the client certificate, the proxy (HTTPS_PROXY) and the network.")
 	}
 	return out
 }

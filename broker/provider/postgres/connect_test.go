@@ -49,17 +49,23 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestConnect: what stays in ebb is kept in the handle, opens sessions with what the sandbox
-// chose of their settings, and is a role like any other: it is revoked, and found by its name.
-func TestConnect(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
+// named is a driver whose sessions are of a name that leads to the bed's server, which is at u.
+func (b bed) named(t *testing.T) (d *postgres.Driver, u *url.URL) {
+	t.Helper()
 	u, err := url.Parse(b.cfg.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.cfg.Address = "db.example.com:" + u.Port()
-	d := b.driver(t)
+	return b.driver(t), u
+}
+
+// TestConnect: what stays in ebb is kept in the handle, opens sessions with what the sandbox
+// chose of their settings, and is a role like any other: it is revoked, and found by its name.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	d, u := b.named(t)
 	opening := provider.Opening{
 		Dial: func(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
 			if at.IsValid() && at.String() != u.Host {
@@ -124,12 +130,7 @@ func (c late) Write(p []byte) (int, error) {
 func TestConnectLate(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	u, err := url.Parse(b.cfg.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.cfg.Address = "db.example.com:" + u.Port()
-	d := b.driver(t)
+	d, u := b.named(t)
 	g := b.grant("read")
 	g.Injected = true
 	c, err := d.Mint(t.Context(), g)

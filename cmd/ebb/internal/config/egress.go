@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"ebb/broker/egress"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/exact"
+	"ebb/broker/transcript"
 )
 
 // Egress says how sandboxes get out.

@@ -3,7 +3,7 @@
 //
 //	bench.go     Config, Run: the measurements in their order
 //	report.go    Row, Bound: what was measured, and beside what it is held
-//	ways.go      the ways from a client to the upstream: straight, by nginx, by ebb
+//	ways.go      the ways from a client to the upstream: straight, by nginx, by net/http, by ebb
 //	connect.go   connections that they take
 //	bare.go      a proxy of net/http that only sets a header
 //	nginx.go     nginx as a process, and its configuration

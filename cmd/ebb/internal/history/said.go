@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"ebb/broker"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/provider"
+	"ebb/broker/transcript"
 )
 
 // said is what was said in requests that a rule has written down: one that was answered, one of

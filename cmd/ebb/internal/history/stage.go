@@ -9,8 +9,8 @@ import (
 
 	"ebb/attest/jose"
 	"ebb/broker"
-	"ebb/broker/egress/transcript"
 	"ebb/broker/people"
+	"ebb/broker/transcript"
 	"ebb/scopes"
 	"ebb/web/client"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress/owndir"
+	"ebb/broker/owndir"
 )
 
 func made(t *testing.T, mode os.FileMode) string {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress/owndir"
-	"ebb/broker/egress/transcript"
+	"ebb/broker/owndir"
+	"ebb/broker/transcript"
 )
 
 // file is where a transcript of a task of a runner's is.

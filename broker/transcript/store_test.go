@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"ebb/broker/egress/transcript"
+	"ebb/broker/transcript"
 )
 
 func id(prefix string) string {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker/egress/owndir"
+	"ebb/broker/owndir"
 )
 
 // block is what a file takes of a disk at least, in bytes; sizes count in whole ones.

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -73,10 +74,22 @@ func TestCappedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := web.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), web.Limits{}, nil)
+	kept := make(chan net.Conn, 2)
+	srv := web.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/kept" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+		}
+		kept <- c
+	}), web.Limits{}, nil)
 	go func() { _ = srv.Serve(web.Capped(tcp, 2)) }()
 	t.Cleanup(func() { _ = srv.Close() })
-	for range 20 {
+	get := func() {
+		t.Helper()
 		tr := &http.Transport{}
 		resp, err := (&http.Client{Transport: tr, Timeout: 2 * time.Minute}).Get("http://" + tcp.Addr().String())
 		if err != nil {
@@ -85,4 +98,21 @@ func TestCappedServer(t *testing.T) {
 		_ = resp.Body.Close()
 		tr.CloseIdleConnections()
 	}
+	for range 20 {
+		get()
+	}
+	// What a handler has taken over is counted where it is now.
+	for range 2 {
+		c, err := net.Dial("tcp", tcp.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := io.WriteString(c, "GET /kept HTTP/1.1\r\nHost: ebb.test\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		taken := <-kept
+		defer func() { _ = taken.Close() }()
+	}
+	get()
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -23,7 +24,18 @@ func TestPeerPlaces(t *testing.T) {
 		t.Fatalf("%T", raw)
 	}
 	l.slots = newSlots(1)
-	srv := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), Limits{}, nil)
+	kept := make(chan net.Conn, 1)
+	srv := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/kept" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+		}
+		kept <- c
+	}), Limits{}, nil)
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
 	dial := func() net.Conn {
@@ -54,5 +66,15 @@ func TestPeerPlaces(t *testing.T) {
 	_ = hog.Close()
 	if err := get(2 * time.Minute); err != nil {
 		t.Errorf("after it has gone: %v", err)
+	}
+	// What a handler has taken over is counted where it is now.
+	taken := dial()
+	defer func() { _ = taken.Close() }()
+	if _, err := io.WriteString(taken, "GET /kept HTTP/1.1\r\nHost: ebb.test\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = (<-kept).Close() }()
+	if err := get(2 * time.Minute); err != nil {
+		t.Errorf("beside one that was taken over: %v", err)
 	}
 }

@@ -28,16 +28,16 @@ func ownName(host string) bool {
 }
 
 // fromElsewhere reports whether a browser says of a request that a page asks for it which does not come
-// from where a way out is reached (Fetch Metadata; RFC 6454 section 7). No page can set
+// from the host that the request itself names (Fetch Metadata; RFC 6454 section 7). No page can set
 // these. A browser leaves them out where it asks a name that is not loopback's for what a page shows, as
 // for a picture, whose answer no page reads; a tool that is none sends neither.
-func fromElsewhere(h http.Header) bool {
+func fromElsewhere(host string, h http.Header) bool {
 	if h.Get("Sec-Fetch-Site") == "cross-site" {
 		return true
 	}
 	for _, origin := range h.Values("Origin") {
 		u, err := url.Parse(origin)
-		if err != nil || u.Host == "" || !ownName(u.Host) { // "null" has no host
+		if err != nil || !strings.EqualFold(u.Host, host) { // "null" has no host
 			return true
 		}
 	}

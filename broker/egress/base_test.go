@@ -91,6 +91,12 @@ func TestBaseUnderAnotherName(t *testing.T) {
 			"127.0.0.1:3128\r\nOrigin: http://127.0.0.1:3128\r\nOrigin: http://a.com": false,
 			"127.0.0.1:3128\r\nOrigin: http://[":                                      false,
 			"127.0.0.1:3128\r\nOrigin: http://127.0.0.1:3128":                         true,
+			"127.0.0.1:3128\r\nOrigin: http://203.0.113.9":                            false,
+			"127.0.0.1:3128\r\nOrigin: http://localhost:3128":                         false,
+			"ebb:3128\r\nOrigin: http://203.0.113.9":                                  false,
+			"ebb:3128\r\nOrigin: http://other:3128":                                   false,
+			"ebb:3128\r\nOrigin: http://EBB:3128":                                     true,
+			"ebb:3128":                                                                true,
 		} {
 			out := raw(t, x, "GET "+path+" HTTP/1.1\r\nHost: "+says+"\r\nAuthorization: Bearer "+x.placeholder(t, "stripe:charges:read")+"\r\nConnection: close\r\n\r\n")
 			if got := strings.HasPrefix(out, "HTTP/1.1 200 "); got != want || !want && !strings.Contains(out, "misdirected") {

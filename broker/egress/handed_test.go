@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -198,13 +199,13 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []net.Conn
+	var all, theirs []net.Conn
 	hand := func() error {
 		enter, err := boxes.Enter(t.Context(), who, s.Task.ID, got.ID)
 		if err == nil {
 			here, there := socketPair(t)
 			enter(there)
-			all = append(all, here)
+			all, theirs = append(all, here), append(theirs, there)
 		}
 		return err
 	}
@@ -242,4 +243,5 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 		}
 		_ = c.Close()
 	}
+	runtime.KeepAlive(theirs) // that ebb closes them is asked, and not that the collector does
 }

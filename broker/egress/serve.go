@@ -66,7 +66,7 @@ func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
 func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	asks, goes := r.Method == http.MethodGet && r.RequestURI == boxPath, strings.HasPrefix(r.RequestURI, toPath)
 	switch {
-	case (asks || goes) && (!ownName(r.Host) || fromElsewhere(r.Header)):
+	case (asks || goes) && (!ownName(r.Host) || fromElsewhere(r.Host, r.Header)):
 		b.refuse(w, r, deny(Misdirected, nil))
 		return
 	case asks:

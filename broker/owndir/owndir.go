@@ -22,8 +22,13 @@ func Open(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Between the two somebody who owns the directory above could have put another one there.
-	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
+	return same(info, root)
+}
+
+// same closes a root that is not the directory that was looked at: between the two somebody who owns
+// the one above could have put another there.
+func same(looked os.FileInfo, root *os.Root) (*os.Root, error) {
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(looked, opened) {
 		return nil, errors.Join(ErrShared, err, root.Close())
 	}
 	return root, nil

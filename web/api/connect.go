@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/tls"
 	"net/http"
 	"strings"
 	"time"
@@ -51,8 +52,13 @@ func (a *API) connectBox(c echo.Context) error {
 			return nil
 		}
 	}
-	enter(nil)
+	// Nobody is owed a farewell, which TLS would wait with; and what is closed only after its place is
+	// given back is counted nowhere meanwhile.
+	if t, is := conn.(*tls.Conn); is {
+		conn = t.NetConn()
+	}
 	_ = conn.Close()
+	enter(nil)
 	return nil
 }
 

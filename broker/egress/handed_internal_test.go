@@ -1,0 +1,83 @@
+package egress
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// unread is a connection whose peer reads no more: what is written waits until it is closed, whatever
+// deadline it is given.
+type unread struct {
+	net.Conn
+	full   chan struct{} // closed: nothing more fits
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *unread) Write(p []byte) (int, error) {
+	select {
+	case <-c.full:
+		<-c.closed
+		return 0, net.ErrClosed
+	default:
+		return c.Conn.Write(p)
+	}
+}
+
+func (c *unread) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *unread) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// The end of what goes on in a box waits a farewell's time at most for a runner that does not read it, and
+// when the box is over for nothing.
+func TestApartCloses(t *testing.T) {
+	t.Parallel()
+	ca, err := NewCA("tsk_0", time.Now().Add(time.Hour), nil, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := ca.Leaf("api.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for over, want := range map[bool]time.Duration{false: farewell, true: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			here, there := net.Pipe()
+			stuck := &unread{Conn: there, full: make(chan struct{}), closed: make(chan struct{})}
+			srv := tls.Server(stuck, &tls.Config{Certificates: []tls.Certificate{*leaf}, SessionTicketsDisabled: true})
+			shaken := make(chan error, 1)
+			go func() { shaken <- srv.Handshake() }()
+			c := tls.Client(here, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // what is asked here is another question
+			if err := c.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-shaken; err != nil {
+				t.Fatal(err)
+			}
+			close(stuck.full)
+			gone := make(chan struct{})
+			if over {
+				close(gone)
+			}
+			a := &apart{srv, gone}
+			begin := time.Now()
+			_ = a.Close()
+			if waited := time.Since(begin); waited != want {
+				t.Errorf("the box is over: %v; it is closed after %s, want %s", over, waited, want)
+			}
+			select {
+			case <-stuck.closed:
+			default:
+				t.Error("it is not closed")
+			}
+			_ = here.Close()
+		})
+	}
+}

@@ -12,9 +12,9 @@ const (
 // gather takes first and what shares its commit. Clients that were answered together
 // come back one after the other: the first of them would have a commit of its own, and
 // all others wait for it. So where the batch before was shared, this one waits for as
-// many units, at most half as long as that one took. Who comes alone waits for nobody,
-// and nothing waits that is more than a mint, such as the end of a task. Late units wait for
-// the first who is not, and count as nobody's company.
+// many units, and no longer than bound. Who comes alone waits for nobody, and nothing waits
+// that is more than a mint, such as the end of a task. Late units wait for the first who is
+// not, and count as nobody's company.
 func (c *committer) gather(first *unit) {
 	c.batch, c.urgent, c.prompt = c.batch[:0], false, 0
 	c.take(first)
@@ -26,7 +26,7 @@ func (c *committer) gather(first *unit) {
 	if !c.expects() {
 		return
 	}
-	late := time.NewTimer(min(c.took/2, patience))
+	late := time.NewTimer(c.bound())
 	defer late.Stop()
 	for c.expects() {
 		select {
@@ -38,6 +38,15 @@ func (c *committer) gather(first *unit) {
 			return
 		}
 	}
+}
+
+// bound is how long a batch waits for company at most: half as long as the one before took,
+// and where engine.waits allows it the longer the more shared that one. With many clients a
+// wait costs none of them anything, because the processor is what they all wait for, and each
+// commit that is not made leaves them more of it.
+func (c *committer) bound() time.Duration {
+	quarters := min(max(2, c.shared), c.engine.waits)
+	return min(c.took*time.Duration(quarters)/4, patience)
 }
 
 // waiting takes what is in the queue.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -9,8 +10,8 @@ import (
 )
 
 // gatherer is a committer that gathers after a batch of so many units.
-func gatherer(shared int, took time.Duration) *committer {
-	return &committer{queue: make(chan *unit, 8), closing: make(chan struct{}), shared: shared, took: took}
+func gatherer(shared int, took time.Duration, waits int) *committer {
+	return &committer{engine: &engine{waits: waits}, queue: make(chan *unit, 8), closing: make(chan struct{}), shared: shared, took: took}
 }
 
 // Every case is one wait of gather: what is in the queue, what comes after how long,
@@ -26,6 +27,7 @@ func TestGather(t *testing.T) {
 		name   string
 		shared int
 		took   time.Duration
+		waits  int // of the engine; 0: 2
 		first  string
 		queue  []string
 		events []event
@@ -39,6 +41,12 @@ func TestGather(t *testing.T) {
 		{name: "as many as before come", shared: 3, took: time.Hour, events: []event{{ms, "mint"}, {2 * ms, "mint"}, {3 * ms, "mint"}}, units: 3, waited: 2 * ms},
 		{name: "fewer come", shared: 4, took: 8 * ms, events: []event{{ms, "mint"}, {5 * ms, "mint"}}, units: 2, waited: 4 * ms},
 		{name: "nobody comes", shared: 4, took: 8 * ms, units: 1, waited: 4 * ms},
+		{name: "nobody comes where few shared and many may be waited for", shared: 2, took: 8 * ms, waits: 16, units: 1, waited: 4 * ms},
+		{name: "nobody comes where some did", shared: 5, took: 4 * ms, waits: 16, units: 1, waited: 5 * ms},
+		{name: "nobody comes where many did", shared: 64, took: 2 * ms, waits: 16, units: 1, waited: 8 * ms},
+		{name: "nobody comes where many did and few may be waited for", shared: 64, took: 2 * ms, units: 1, waited: ms},
+		{name: "nobody comes after a slow batch of many", shared: 64, took: time.Hour, waits: 16, units: 1, waited: patience},
+		{name: "who comes late comes in time where many did", shared: 12, took: 2 * ms, waits: 16, events: []event{{ms, "mint"}, {5 * ms, "mint"}, {7 * ms, "mint"}}, units: 3, waited: 6 * ms},
 		{name: "nobody comes after a slow batch", shared: 4, took: time.Hour, units: 1, waited: patience},
 		{name: "an end is not kept waiting", shared: 4, took: time.Hour, first: "end", units: 1},
 		{name: "nor is one that waits already", shared: 4, took: time.Hour, queue: []string{"end"}, units: 2},
@@ -57,7 +65,7 @@ func TestGather(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := gatherer(tt.shared, tt.took)
+				c := gatherer(tt.shared, tt.took, cmp.Or(tt.waits, 2))
 				for _, what := range tt.queue {
 					c.queue <- unitThat(what)
 				}
@@ -100,7 +108,7 @@ func unitThat(what string) *unit {
 // A batch never grows beyond its bound, however many wait.
 func TestGatherIsBounded(t *testing.T) {
 	t.Parallel()
-	c := gatherer(maxBatch, time.Hour)
+	c := gatherer(maxBatch, time.Hour, 2)
 	c.queue = make(chan *unit, 2*maxBatch)
 	for range 2 * maxBatch {
 		c.queue <- unitThat("mint")

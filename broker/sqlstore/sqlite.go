@@ -35,7 +35,8 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 		return nil, nil
 	}
 	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, begin: "BEGIN IMMEDIATE",
-		tell: tellSQLite, lone: loneSQLite, again: func(error) bool { return false },
+		waits: 16, // a commit is work of this process, mostly pages that its units share
+		tell:  tellSQLite, lone: loneSQLite, again: func(error) bool { return false },
 		taken: violated("UNIQUE", "leases.id"), shut: violated("NOT NULL", "leases.task_id"), forked: violated("UNIQUE", "audit_entries.writer")}
 	const read = "&_pragma=query_only(1)"
 	for _, h := range []struct {

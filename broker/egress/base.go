@@ -37,7 +37,7 @@ func fromElsewhere(host string, h http.Header) bool {
 	}
 	for _, origin := range h.Values("Origin") {
 		u, err := url.Parse(origin)
-		if err != nil || !strings.EqualFold(u.Host, host) { // "null" has no host
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, host) { // "null" has no host
 			return true
 		}
 	}

@@ -97,6 +97,7 @@ func TestBaseUnderAnotherName(t *testing.T) {
 			"ebb:3128\r\nOrigin: http://other:3128":                                   false,
 			"ebb:3128\r\nOrigin: http://EBB:3128":                                     true,
 			"ebb:3128":                                                                true,
+			"\r\nOrigin: null":                                                        false,
 		} {
 			out := raw(t, x, "GET "+path+" HTTP/1.1\r\nHost: "+says+"\r\nAuthorization: Bearer "+x.placeholder(t, "stripe:charges:read")+"\r\nConnection: close\r\n\r\n")
 			if got := strings.HasPrefix(out, "HTTP/1.1 200 "); got != want || !want && !strings.Contains(out, "misdirected") {

@@ -75,17 +75,7 @@ func TestCappedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := make(chan net.Conn, 2)
-	srv := web.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/kept" {
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		c, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-		}
-		kept <- c
-	}), web.Limits{}, nil)
+	srv := web.NewServer(web.Keeping(t, kept), web.Limits{}, nil)
 	go func() { _ = srv.Serve(web.Capped(tcp, 2)) }()
 	t.Cleanup(func() { _ = srv.Close() })
 	get := func() {

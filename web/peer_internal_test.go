@@ -10,6 +10,21 @@ import (
 	"time"
 )
 
+// Keeping is a handler that takes over the connections that ask for /kept, and answers others.
+func Keeping(t *testing.T, kept chan<- net.Conn) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/kept" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+		}
+		kept <- c
+	})
+}
+
 // Processes that connect to the socket without end take its places and no more, and
 // each that ends, in whatever way, gives its place back.
 func TestPeerPlaces(t *testing.T) {
@@ -25,17 +40,7 @@ func TestPeerPlaces(t *testing.T) {
 	}
 	l.slots = newSlots(1)
 	kept := make(chan net.Conn, 1)
-	srv := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/kept" {
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		c, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-		}
-		kept <- c
-	}), Limits{}, nil)
+	srv := NewServer(Keeping(t, kept), Limits{}, nil)
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
 	dial := func() net.Conn {

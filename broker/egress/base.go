@@ -32,8 +32,10 @@ func ownName(host string) bool {
 // these. A browser leaves them out where it asks a name that is not loopback's for what a page shows, as
 // for a picture, whose answer no page reads; a tool that is none sends neither.
 func fromElsewhere(host string, h http.Header) bool {
-	if h.Get("Sec-Fetch-Site") == "cross-site" {
-		return true
+	for _, site := range h.Values("Sec-Fetch-Site") {
+		if site != "same-origin" && site != "none" { // a site is a host with all its ports, and not the way out
+			return true
+		}
 	}
 	for _, origin := range h.Values("Origin") {
 		u, err := url.Parse(origin)

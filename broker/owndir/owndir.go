@@ -10,7 +10,10 @@ var ErrShared = errors.New("it must be a directory of ebb's own user, no link, t
 
 // Open opens a directory that is there. One that others can enter or change, somebody else's, and a
 // link are ErrShared.
-func Open(dir string) (*os.Root, error) {
+func Open(dir string) (*os.Root, error) { return open(dir, func() {}) }
+
+// open is Open; between is what happens after the directory was looked at and before it is opened.
+func open(dir string, between func()) (*os.Root, error) {
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
@@ -18,17 +21,13 @@ func Open(dir string) (*os.Root, error) {
 	case !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !Ours(info):
 		return nil, ErrShared
 	}
+	between()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return same(info, root)
-}
-
-// same closes a root that is not the directory that was looked at: between the two somebody who owns
-// the one above could have put another there.
-func same(looked os.FileInfo, root *os.Root) (*os.Root, error) {
-	if opened, err := root.Stat("."); err != nil || !os.SameFile(looked, opened) {
+	// Meanwhile somebody who owns the directory above could have put another one there.
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
 		return nil, errors.Join(ErrShared, err, root.Close())
 	}
 	return root, nil

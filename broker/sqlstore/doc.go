@@ -42,7 +42,8 @@
 // A flush to disk costs more than everything else about a mint, so concurrent
 // units share one. A batch is what arrived while the batch before was being
 // committed. Where that one was shared, mints also wait for as many others, for half as
-// long as it took at most: clients that were answered together come back together. One
+// long as it took at most, with SQLite for longer where many shared it: clients that were
+// answered together come back together. One
 // goroutine writes, because a chain has one end.
 //
 // The compare-and-swaps of a batch run one by one; a unit that loses is left

@@ -132,7 +132,7 @@
 //	reseal.go         handles and secrets under the newest sealing key
 //
 // Sub-package pace decides when a provider may be called, receipt is what a signed
-// receipt says.
+// receipt says, transcript keeps what was written down of requests.
 //
 // # What a crash can leave behind
 //

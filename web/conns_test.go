@@ -101,8 +101,9 @@ func TestCappedServer(t *testing.T) {
 		if _, err := io.WriteString(c, "GET /kept HTTP/1.1\r\nHost: ebb.test\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		taken := <-kept
-		defer func() { _ = taken.Close() }()
+		if taken, is := <-kept; is {
+			defer func() { _ = taken.Close() }()
+		}
 	}
 	get()
 }

@@ -20,6 +20,8 @@ func Keeping(t *testing.T, kept chan<- net.Conn) http.Handler {
 		c, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
+			close(kept)
+			return
 		}
 		kept <- c
 	})
@@ -78,7 +80,9 @@ func TestPeerPlaces(t *testing.T) {
 	if _, err := io.WriteString(taken, "GET /kept HTTP/1.1\r\nHost: ebb.test\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = (<-kept).Close() }()
+	if c, is := <-kept; is {
+		defer func() { _ = c.Close() }()
+	}
 	if err := get(2 * time.Minute); err != nil {
 		t.Errorf("beside one that was taken over: %v", err)
 	}

@@ -57,4 +57,5 @@
 // Where a request goes is read by package exact; whether a credential is for it says
 // its provider (provider.Injector, with provider.Upgrader for WebSockets; provider.Connector
 // for sessions, provider.Reacher for SSH); whether it lives, the broker (Use, Reach).
+// Package transcript keeps what was written down, owndir opens the directory of the sockets.
 package egress

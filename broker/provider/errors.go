@@ -11,10 +11,10 @@ var (
 	// exactly. The caller asked for something this provider does not have.
 	ErrUnsupported = errors.New("scope not supported by this provider")
 
-	// ErrRefused is wrapped by Mint when nothing was made: the provider judged and
-	// said no, or what ebb logs in with is unusable and nothing was sent, which Revoke
-	// and Probe say so, too. The same request fares no better until somebody changes
-	// something. See Refused.
+	// ErrRefused is wrapped by Mint when the provider judged and said no, or when what
+	// ebb logs in with is unusable and nothing was sent: nothing was made, and the same
+	// request fares no better until somebody changes something. Of Revoke and Probe it
+	// says that nothing was sent, so that what was owed still is. See Refused.
 	ErrRefused = errors.New("the provider refused")
 
 	// ErrElsewhere is wrapped by Inject when a credential is not for this request:

@@ -24,7 +24,7 @@ type engine struct {
 	stream  *sql.DB // for exports, which may be slow: they cannot starve reader
 	hot     hot
 	begin   string
-	waits   int                // the longest wait of a batch for company, in quarters of what the one before took
+	waits   int                // how far a wait for company may grow with it, in quarters of what the batch before took; 0: it stays half
 	lock    string             // ends a SELECT: what it read does not change before the commit
 	skip    string             // ends a SELECT of u: rows that somebody else changes are left out; "" where one writes at a time
 	tell    func(error) string // advice for an error of the driver, "" for none

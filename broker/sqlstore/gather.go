@@ -45,7 +45,7 @@ func (c *committer) gather(first *unit) {
 // wait costs none of them anything, because the processor is what they all wait for, and each
 // commit that is not made leaves them more of it.
 func (c *committer) bound() time.Duration {
-	quarters := min(max(2, c.shared), c.engine.waits)
+	quarters := max(2, min(c.shared, c.engine.waits))
 	return min(c.took*time.Duration(quarters)/4, patience)
 }
 

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -27,7 +26,7 @@ func TestGather(t *testing.T) {
 		name   string
 		shared int
 		took   time.Duration
-		waits  int // of the engine; 0: 2
+		waits  int // of the engine
 		first  string
 		queue  []string
 		events []event
@@ -65,7 +64,7 @@ func TestGather(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := gatherer(tt.shared, tt.took, cmp.Or(tt.waits, 2))
+				c := gatherer(tt.shared, tt.took, tt.waits)
 				for _, what := range tt.queue {
 					c.queue <- unitThat(what)
 				}
@@ -108,7 +107,7 @@ func unitThat(what string) *unit {
 // A batch never grows beyond its bound, however many wait.
 func TestGatherIsBounded(t *testing.T) {
 	t.Parallel()
-	c := gatherer(maxBatch, time.Hour, 2)
+	c := gatherer(maxBatch, time.Hour, 0)
 	c.queue = make(chan *unit, 2*maxBatch)
 	for range 2 * maxBatch {
 		c.queue <- unitThat("mint")

@@ -48,7 +48,7 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 		}
 	}
 	e := &engine{
-		dialect: migrations.Postgres, begin: "BEGIN", waits: 2, lock: " FOR SHARE", skip: " FOR UPDATE OF u SKIP LOCKED",
+		dialect: migrations.Postgres, begin: "BEGIN", lock: " FOR SHARE", skip: " FOR UPDATE OF u SKIP LOCKED",
 		tell: tellPostgres, lone: lonePostgres, again: againPostgres,
 		taken: violates("leases_pkey"), shut: shutPostgres, forked: violates("audit_entries_pkey"), pipeline: pipeline,
 		name: fmt.Sprintf("postgres %s at %s", conf.Database, net.JoinHostPort(conf.Host, fmt.Sprint(conf.Port))),

@@ -158,7 +158,7 @@ func TestEgressPlaceOfSomebodyElse(t *testing.T) {
 	b.refuses(t, dir, []badPlace{{"somebody else's", farFlags{dir: other, anybody: true}, "is somebody else's"}})
 }
 
-// TestEgressPlaceOfNamespaces: ... nor what is no network namespace of somebody else's.
+// TestEgressPlaceOfNamespaces: ... nor is a file taken that is no network namespace, or ebb's own one.
 func TestEgressPlaceOfNamespaces(t *testing.T) {
 	t.Parallel()
 	if err := egress.KernelKnows(); err != nil {

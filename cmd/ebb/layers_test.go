@@ -21,7 +21,7 @@ import (
 // that no other line names. Change a line only in a commit that says why.
 var layers = [][]string{
 	{"ebb/attest/fetch", "ebb/attest/options", "ebb/broker/brokertest/counterpart", "ebb/broker/agenttext/agenttexttest"},
-	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/broker/clientcert", "ebb/broker/clientcert/clientcerttest", "ebb/broker/owndir", "ebb/broker/egress/pgwire", "ebb/broker/egress/redact", "ebb/broker/exact", "ebb/broker/people", "ebb/broker/redisstore/redistest", "ebb/scopes", "ebb/migrations"},
+	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/broker/clientcert", "ebb/broker/clientcert/clientcerttest", "ebb/broker/egress/pgwire", "ebb/broker/egress/redact", "ebb/broker/exact", "ebb/broker/owndir", "ebb/broker/people", "ebb/broker/redisstore/redistest", "ebb/scopes", "ebb/migrations"},
 	{"ebb/attest/dpop", "ebb/attest", "ebb/broker/transcript"},
 	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},
 	{"ebb/broker/provider", "ebb/broker/provider/ssh/krl", "ebb/broker/audit", "ebb/attest/all", "ebb/broker/keys", "ebb/broker/pace", "ebb/broker/receipt"},

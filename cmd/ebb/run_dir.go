@@ -129,7 +129,8 @@ func ownAbove(path string) error {
 }
 
 // ownAlone refuses what is no directory, is somebody else's, or gives others more than they may have.
-// Package owndir opens what nobody else can enter; here others may have more, and are told which it is.
+// Package owndir opens what nobody else can enter; here others may have more, and the
+// user is told what is wrong.
 func ownAlone(path string, stat func(string) (os.FileInfo, error), not os.FileMode) error {
 	info, err := stat(path)
 	switch {

@@ -2,8 +2,12 @@ package broker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -117,6 +121,9 @@ func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error)
 	if utf8.RuneCountInString(v.Note) > 500 || !jose.Plain(v.Note) {
 		return vote, E(Invalid, "note must be at most 500 printable characters.", nil)
 	}
+	if err := CheckDigest(v.Digest); v.Digest != "" && err != nil {
+		return vote, err
+	}
 	if !v.Approve {
 		if !slices.Contains(denyCodes, v.Code) {
 			return vote, E(Invalid, "A denial needs a code: too_broad, wrong_resource, not_needed, use_existing_grant, ask_owner, policy or suspicious.", nil)
@@ -147,6 +154,15 @@ func (b *Broker) checkVerdict(r Request, who Principal, v Verdict) (Vote, error)
 		vote.TTL = r.TTL
 	}
 	return vote, nil
+}
+
+// CheckDigest refuses what cannot be a digest of facts, such as the beginning of one: hex SHA-256
+// has 64 lower-case characters.
+func CheckDigest(digest string) error {
+	if b, err := hex.DecodeString(digest); err == nil && len(b) == sha256.Size && strings.ToLower(digest) == digest {
+		return nil
+	}
+	return E(Invalid, fmt.Sprintf("digest must be the full 64 lower-case hex characters shown by 'ebb requests show'; got %d characters.", utf8.RuneCountInString(digest)), nil)
 }
 
 // stillTrue computes the facts again. When they differ from what the approver

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -96,8 +97,17 @@ func TestApprovalsNarrowAndNeverWiden(t *testing.T) {
 	}
 	_, err := e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true})
 	kindOf(t, err, broker.Invalid) // no digest
-	_, err = e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: "0000"})
+	_, err = e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: strings.Repeat("0", 64)})
 	kindOf(t, err, broker.Conflict) // other facts
+	for _, digest := range []string{r.Digest[:16], r.Digest + "0", strings.ToUpper(r.Digest), r.Digest[:63] + "g"} {
+		for _, v := range []broker.Verdict{{Approve: true, Digest: digest}, {Digest: digest, Code: broker.NotNeeded}} {
+			_, err = e.Broker.Decide(t.Context(), ann, p.RequestID, v)
+			kindOf(t, err, broker.Invalid) // no digest at all: the facts are what they were
+			if want := fmt.Sprintf("got %d characters", len(digest)); err == nil || !strings.Contains(broker.AsError(err).Public, want) {
+				t.Errorf("digest %s: %v, want %q", digest, err, want)
+			}
+		}
+	}
 	approve(t, e, brokertest.Approver, p.RequestID, broker.Verdict{Scopes: scopes.MustParseSet("orders:eu/7:write"), TTL: 120})
 	tok, err := s.Poll(t, p.DeferralCode.Reveal())
 	if err != nil {

@@ -164,6 +164,9 @@ func (d *decision) add(cmd *cobra.Command) {
 // look fetches the request and makes sure that somebody decides on its facts: by
 // their digest, by a word at the terminal, or by --yes.
 func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb string) (broker.Request, error) {
+	if err := broker.CheckDigest(d.digest); d.digest != "" && err != nil {
+		return broker.Request{}, usage("--digest: "+broker.AsError(err).Public, "copy the digest from `ebb requests show "+id+"`")
+	}
 	r, err := o.Request(cmd.Context(), id)
 	switch {
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ebb/cmd/ebb/internal/box/cgroup"
 	"ebb/cmd/ebb/internal/config"
 )
 
@@ -21,6 +22,9 @@ const runPrefix = "run-"
 
 // runName is how long the rest of it is: every run's directory has room for the same sockets.
 const runName = 10
+
+// groupFile names the cgroup of a run's box in the run's directory, so that the next run removes it after a kill.
+const groupFile = "cgroup"
 
 // dirAdvice is what to do when a run's directory takes nothing more.
 func dirAdvice(dir string) string {
@@ -160,7 +164,7 @@ func flocked(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// bury removes the directories of runs that were killed.
+// bury removes the directories of runs that were killed, and the cgroups of their boxes.
 func bury(runs string) error {
 	entries, err := os.ReadDir(runs)
 	if err != nil {
@@ -172,6 +176,9 @@ func bury(runs string) error {
 		}
 		path := filepath.Join(runs, e.Name())
 		if dead, err := flocked(path, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			if group, err := os.ReadFile(filepath.Join(path, groupFile)); err == nil {
+				_ = cgroup.Remove(string(group)) // an empty group that stays bounds nothing
+			}
 			_ = os.RemoveAll(path) // what stays is tried again by the next run
 			_ = dead.Close()
 		}

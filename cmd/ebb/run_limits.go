@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +80,9 @@ func (c *cli) confine(in *boxed) error {
 		return nil
 	}
 	in.group, in.spec.Cgroup = g, g.Dir()
+	if err := os.WriteFile(filepath.Join(in.dir, groupFile), []byte(g.Path()), 0o600); err != nil {
+		return fail(err.Error(), dirAdvice(in.dir))
+	}
 	unbound = slices.DeleteFunc(unbound, func(file string) bool { return file == "pids.max" }) // the box's first process bounds those
 	if len(unbound) > 0 && in.bounded {
 		return fail("there is no cgroup controller here for "+strings.Join(unbound, " and "), "have systemd delegate memory and cpu to this user (for memory.swap.max: have the kernel count swap, swapaccount=1, or switch swap off), or leave out --memory and --cpus")

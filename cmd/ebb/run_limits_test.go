@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,6 +83,37 @@ func TestRunLimits(t *testing.T) {
 		if _, err := os.Stat(root + group); err == nil {
 			t.Errorf("of the box is left %s%s", root, group)
 		}
+	}
+}
+
+// TestRunLeavesNoGroup: the next run removes the cgroup of a run that was killed.
+func TestRunLeavesNoGroup(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	dead, held, err := makeRunDir(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cli{stderr: t.Output()}
+	in := &boxed{dir: dead, limits: cgroup.Limits{Processes: 9}}
+	if err := c.confine(in); err != nil {
+		t.Fatal(err)
+	}
+	if in.group == nil {
+		counterpart.Missing(t, "cgroups", "no cgroup can be made")
+	}
+	for _, f := range []*os.File{held, in.group.Dir()} { // as the kernel does
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove, err := ownDir(&boxed{}, []string{data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
+	if _, err := os.Stat(in.group.Path()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", in.group.Path(), err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -69,6 +70,7 @@ func Run(c Config) (int, error) {
 }
 
 func (c Config) run(say *json.Encoder) (int, error) {
+	runtime.LockOSThread() // the parent of the command is a thread, and letGo is for that one alone
 	// Before anything can be sent: a first process has no default for a signal but none.
 	signals, children := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(signals, passed...)
@@ -135,7 +137,7 @@ func (c Config) wait(say *json.Encoder) error {
 }
 
 // bury takes every child that has ended, its own and those that lost their parents, and says
-// how the command ended, if it has.
+// how the command ended, if it has. A child that has only stopped is let go.
 func bury(command int) (of syscall.WaitStatus, ended bool, err error) {
 	for {
 		var ws syscall.WaitStatus
@@ -147,8 +149,20 @@ func bury(command int) (of syscall.WaitStatus, ended bool, err error) {
 			return of, ended, nil
 		case err != nil:
 			return of, ended, fmt.Errorf("wait4: %w", err)
-		case pid == command:
+		case ws.Stopped():
+			letGo(pid, ws.StopSignal())
+		case pid == command && (ws.Exited() || ws.Signaled()):
 			of, ended = ws, true
 		}
 	}
+}
+
+// letGo detaches a child that asked this process to trace it (ptrace(2), PTRACE_TRACEME): without that, it
+// would stop for good at its next signal. The child gets the signal, but for those that are meant for a tracer.
+func letGo(pid int, at syscall.Signal) {
+	if at == syscall.SIGTRAP || at == syscall.SIGSTOP {
+		at = 0
+	}
+	// An error says that the child is gone, or is a process that lost its parent and names another thread as its tracer.
+	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(at), 0, 0)
 }

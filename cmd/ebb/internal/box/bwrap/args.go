@@ -50,7 +50,7 @@ func (p *plan) options() []string {
 	}
 	// What only mounts needed to be written to is no place to hide anything, nor to lay a
 	// trap for whoever looks for a socket or a program there.
-	a = append(a, "--remount-ro", "/run", "--remount-ro", "/", "--chdir", box.WorkDir, "--info-fd", strconv.Itoa(p.info), "--add-seccomp-fd", strconv.Itoa(p.filter))
+	a = append(a, "--remount-ro", "/run", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", box.WorkDir, "--info-fd", strconv.Itoa(p.info), "--add-seccomp-fd", strconv.Itoa(p.filter))
 	return a
 }
 

@@ -36,6 +36,23 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestTraced: a command that has its parent trace it (ptrace(2), PTRACE_TRACEME) stops at every signal, and a
+// stop is not its end. The shim lets it go on, with the signal.
+func TestTraced(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for signal, want := range map[string]string{"SIGWINCH": "alive 7", "SIGSTOP": "alive 7", "SIGTRAP": "alive 7", "SIGTERM": " 143"} {
+		code, out, errs := b.Start("python3", "-c", `import ctypes, os, signal
+if ctypes.CDLL(None).ptrace(0, 0, 0, 0): raise SystemExit("not traced")
+os.kill(os.getpid(), signal.`+signal+`)
+print("alive", end="", flush=True)
+os._exit(7)`).End()
+		if got := fmt.Sprint(out, " ", code); got != want {
+			t.Errorf("%s: %q, want %q\n%s", signal, got, want, errs)
+		}
+	}
+}
+
 // TestSignals: the command gets those that are sent to the box, also what comes before it
 // runs. Nobody in the box can end the first process.
 func TestSignals(t *testing.T) {

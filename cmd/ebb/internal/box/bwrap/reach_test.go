@@ -111,8 +111,8 @@ func TestNothingOfTheMachine(t *testing.T) {
 	b.Spec.Files = map[string][]byte{box.Bundle: []byte("a bundle\n")}
 	b.Spec.Env = append(b.Spec.Env, "GIVEN=as told")
 	said := b.Try("read="+secret, "read=/etc/shadow", "list=/root", "list=/var/lib", "list=/sys/kernel", "list=/proc/1/fd", "read=/proc/1/environ", "read=/proc/1/mem", "ptrace-shim",
-		"write=/usr/x", "write=/etc/x", "write=/x", "write="+box.Dir+"/x", "write="+box.Self, "write="+box.Bundle, "write=/proc/sys/kernel/core_pattern", "userns",
-		"write="+box.WorkDir+"/made", "write="+box.Home+"/made", "write=/tmp/made", "read="+box.Bundle, "read=/usr/bin/env")
+		"write=/usr/x", "write=/etc/x", "write=/x", "write="+box.Dir+"/x", "write="+box.Self, "write="+box.Bundle, "write=/proc/sys/kernel/core_pattern", "write=/dev/x", "write=/dev/pts/x", "userns",
+		"write=/dev/shm/made", "write="+box.WorkDir+"/made", "write="+box.Home+"/made", "write=/tmp/made", "read="+box.Bundle, "read=/usr/bin/env")
 	for word, how := range said {
 		mine := strings.HasSuffix(word, "/made") || word == "read="+box.Bundle || word == "read=/usr/bin/env"
 		if mine != (how == "<nil>") {

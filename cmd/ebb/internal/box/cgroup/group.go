@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// prefix is how the names of groups begin.
+const prefix = "ebb-"
+
 // Group is a group with nothing in it but a box.
 type Group struct {
 	path string
@@ -39,7 +42,7 @@ func Make(l Limits) (g *Group, unbound []string, err error) {
 }
 
 func makeIn(parent string, l Limits) (*Group, []string, error) {
-	path := filepath.Join(parent, "ebb-"+strings.ToLower(rand.Text()))
+	path := filepath.Join(parent, prefix+strings.ToLower(rand.Text()))
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, nil, err
 	}
@@ -92,22 +95,38 @@ func hasSwap(text []byte) bool { return bytes.Count(text, []byte("\n")) != 1 }
 // Dir is the group's directory, for a process to begin in it (clone(2), CLONE_INTO_CGROUP).
 func (g *Group) Dir() *os.File { return g.dir }
 
+// Path is where the group is, for Remove.
+func (g *Group) Path() string { return g.path }
+
 // Kill ends all that is in the group at once, whatever it forks meanwhile.
-func (g *Group) Kill() error {
-	return os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
+func (g *Group) Kill() error { return kill(g.path) }
+
+func kill(path string) error {
+	return os.WriteFile(filepath.Join(path, "cgroup.kill"), []byte("1"), 0)
 }
 
-// patience is how long Close waits until what was killed is gone.
+// patience is how long Close waits until the processes that it killed are gone.
 const patience = 5 * time.Second
 
 // Close kills what is left in the group and removes it.
 func (g *Group) Close() error {
 	defer g.dir.Close()
-	if err := g.Kill(); err != nil {
+	return Remove(g.path)
+}
+
+// Remove kills what is left in a group and removes it: one that Make has made, also of a process that is gone. A
+// group that is not there is removed.
+func Remove(path string) error {
+	if !strings.HasPrefix(filepath.Base(path), prefix) {
+		return fmt.Errorf("%s is not a cgroup of ebb", path)
+	}
+	if err := kill(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		err := os.Remove(g.path)
+		err := os.Remove(path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

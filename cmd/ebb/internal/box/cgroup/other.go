@@ -16,6 +16,12 @@ func Make(Limits) (*Group, []string, error) { return nil, nil, errors.New("cgrou
 // Dir is nothing.
 func (*Group) Dir() *os.File { return nil }
 
+// Path is empty.
+func (*Group) Path() string { return "" }
+
+// Remove does nothing.
+func Remove(string) error { return nil }
+
 // Kill does nothing.
 func (*Group) Kill() error { return nil }
 

@@ -85,6 +85,9 @@ func (b *Broker) claim1(ctx context.Context, c []Claim, kind Kind, public string
 		return nil
 	}
 	_, err := b.cfg.Ledger.Admit(ctx, Admission{Claims: c})
+	if errors.Is(err, ErrForgotten) {
+		return forgottenError(err)
+	}
 	if errors.Is(err, ErrClaimed) {
 		b.note(ctx, b.entry(audit.TokenReplayed, unknown, map[string]string{"what": string(kind)}))
 		return E(kind, public, err)
@@ -93,6 +96,12 @@ func (b *Broker) claim1(ctx context.Context, c []Claim, kind Kind, public string
 		return unavailable(err)
 	}
 	return nil
+}
+
+// forgottenError is for what may have been used before the clock was set back.
+func forgottenError(err error) *Error {
+	return &Error{Kind: Unavailable, Cause: err, RetryAfter: 10 * time.Second,
+		Public: "The clock of this ebb was set back, so ebb cannot tell whether this was used before. Try again later; the operator finds the state of the clock in /readyz."}
 }
 
 // budget is the immutable part of a task that its rates need.
@@ -157,15 +166,19 @@ func (b *Broker) admit(ctx context.Context, why purpose, taskID string, p Posses
 	if err := b.forgotten(p); err != nil {
 		return Live{}, err
 	}
+	if why == toMint {
+		if err := b.steadyClock(); err != nil {
+			return Live{}, err
+		}
+	}
 	live, err := b.admitCounted(ctx, why, Admission{TaskID: taskID, Claims: append(proofClaim(p, b.now()), more...)})
 	limited, is := errors.AsType[*Error](err)
 	switch {
 	case is:
 		return Live{}, limited
 	case err == nil:
-	case errors.Is(err, ErrClaimed) && b.setBack():
-		// The ledger refuses what it may have forgotten. That is nobody's fault.
-		return Live{}, unavailable(err)
+	case errors.Is(err, ErrForgotten): // nobody's fault
+		return Live{}, forgottenError(err)
 	case errors.Is(err, ErrClaimed):
 		b.violation(ctx, taskID)
 		return Live{}, E(InvalidProof, "The DPoP proof was used before, or the evidence with another key. Make a new proof for each request.", err)

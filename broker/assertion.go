@@ -92,6 +92,8 @@ func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key
 		Key: "ca:" + hashOf(sub, c.ID), Value: "1", Until: c.Expiry.Add(skew),
 	}}})
 	switch {
+	case errors.Is(err, ErrForgotten):
+		return forgottenError(err)
 	case errors.Is(err, ErrClaimed):
 		return E(Unauthenticated, "The client assertion was used before. Sign a new one for each request.", err)
 	case err != nil:

@@ -61,14 +61,20 @@ func (b *Broker) endBreakGlasses(ctx context.Context) {
 	if err != nil {
 		return // the next round asks again
 	}
+	open := len(gs)
 	for _, g := range gs {
 		cause := b.overBy(g)
 		if cause == "" {
 			continue
 		}
-		if _, err := b.endBreakGlass(ctx, g, self, cause); err != nil && !errors.Is(err, ErrDone) {
+		if _, err := b.endBreakGlass(ctx, g, self, cause); err == nil || errors.Is(err, ErrDone) {
+			open--
+		} else {
 			b.cfg.Logger.WarnContext(ctx, "the end of a break-glass is not on the record yet", "break_glass", g.ID, "error", err)
 		}
+	}
+	if open == 0 {
+		b.caughtUp()
 	}
 }
 

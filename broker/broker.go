@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ebb/attest"
+	"ebb/attest/clock"
 	"ebb/attest/dpop"
 	"ebb/attest/jose"
 	"ebb/broker/audit"
@@ -41,10 +42,11 @@ type Broker struct {
 	owedMu     sync.Mutex
 	owed       map[string]TaskMove // closings that a store has not taken yet
 	owedLeases map[string]owedLease
-	losses     atomic.Int64    // of the ledger, as far as they are reckoned with
-	since      atomic.Int64    // the ledger remembers proofs from this moment on, Unix seconds
-	recorded   int64           // when the last entry was made that there was when this process began, Unix milliseconds
-	latest     atomic.Int64    // the latest moment the clock ever showed, Unix milliseconds
+	losses     atomic.Int64 // of the ledger, as far as they are reckoned with
+	since      atomic.Int64 // the ledger remembers proofs from this moment on, Unix seconds
+	clock      *clock.Clock
+	recorded   atomic.Int64    // when the last entry was made that there was when this process began, Unix milliseconds
+	jump       atomic.Int64    // of the clock, as the log has it
 	people     map[string]bool // attestors that recognise principals
 	m          *metrics
 
@@ -87,6 +89,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 	}
 	b := &Broker{
 		cfg:        c,
+		clock:      clock.New(c.Now, c.Steady),
 		principals: map[string]*PrincipalConfig{},
 		codeKey:    c.Keys.Derive("deferral-code"),
 		verified:   lru.NewLRU[[32]byte, *ownToken](8192, nil, time.Minute),

@@ -63,6 +63,7 @@ type Config struct {
 	Limits          Limits
 	BreakGlass      BreakGlassConfig      // who may approve alone in an emergency; zero = nobody
 	Now             func() time.Time      // nil = time.Now
+	Steady          func() time.Duration  // a clock that nobody sets; nil = the monotonic one of Now
 	Logger          *slog.Logger          // nil = discard
 	Registerer      prometheus.Registerer // nil = none
 }

@@ -45,6 +45,7 @@ var (
 	ErrDone       = errors.New("already in a final state")      // a compare-and-swap lost
 	ErrStale      = errors.New("facts have changed")            // digest differs
 	ErrClaimed    = errors.New("already claimed")               // replay
+	ErrForgotten  = errors.New("may have been claimed")         // the clock was set back; with ErrClaimed
 	ErrTaskClosed = errors.New("task is closed")                //
 	ErrTaskPaused = errors.New("task is paused")                //
 	ErrCap        = errors.New("cap reached")                   //

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"ebb/attest/clock"
 )
 
 // RunLedger is the part of Run that listens to a ledger and its feed, for c.
 func RunLedger(ctx context.Context, l Ledger, c Cutter) {
-	b := &Broker{cfg: Config{Ledger: l, Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
+	b := &Broker{clock: clock.New(nil, nil), cfg: Config{Ledger: l, Logger: slog.New(slog.DiscardHandler), Now: time.Now}}
 	b.Cut(c)
 	g, ctx := errgroup.WithContext(ctx)
 	b.runLedger(ctx, g.Go)
@@ -33,6 +35,15 @@ func (b *Broker) CloseDue(ctx context.Context) {
 	var ends errgroup.Group
 	b.closeDue(ctx, &ends)
 	_ = ends.Wait()
+}
+
+// Round is what Run does every second of what goes by the clock.
+func (b *Broker) Round(ctx context.Context) {
+	b.CloseDue(ctx)
+	b.expireRequests(ctx)
+	b.endBreakGlasses(ctx)
+	b.keepClock(ctx)
+	b.tombs.sweep(b.sure())
 }
 
 // Holds is how many control connections of a task count here.

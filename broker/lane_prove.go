@@ -38,7 +38,7 @@ func (a *attempt) prove(ctx context.Context) {
 // awaitBound finishes a revocation that holds some time after it was accepted.
 func (a *attempt) awaitBound(ctx context.Context) {
 	refused, err := a.probe(ctx)
-	past := !a.b.now().Before(a.bound())
+	past := !a.b.sure().Before(a.bound())
 	switch {
 	case refused:
 		a.dead(ProofProbed)
@@ -118,5 +118,5 @@ func (a *attempt) alive() error {
 // due reports whether the credential has to be refused by now: its revocation holds, or
 // its own expiry has passed.
 func (a *attempt) due() bool {
-	return a.c.Class != provider.ClassEventual || !a.b.now().Before(a.bound()) || a.over()
+	return a.c.Class != provider.ClassEventual || !a.b.sure().Before(a.bound()) || a.over()
 }

@@ -72,7 +72,7 @@ func (a *attempt) step(ctx context.Context) {
 // overAt is when the credential's own expiry has passed on every clock.
 func (a *attempt) overAt() time.Time { return a.up.DiesAt.Add(expirySkew) }
 
-func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && !a.b.now().Before(a.overAt()) }
+func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && !a.b.sure().Before(a.overAt()) }
 
 // outlived reports whether the credential was last seen alive after its own expiry:
 // that the expiry has passed then says nothing any more, and only a probe can.

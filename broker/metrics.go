@@ -14,6 +14,7 @@ type metrics struct {
 	refills    prometheus.Counter
 	breakGlass prometheus.Counter
 	unrecorded prometheus.Counter
+	clockJump  prometheus.Gauge
 
 	// Of judgements that cost others something, by attestor.
 	judging    *prometheus.GaugeVec
@@ -53,13 +54,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		owed:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_owed_ends", Help: "Ends of tasks and credentials that a store has not taken yet."}),
 		breakGlass: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_break_glass_total", Help: "How often somebody began to approve alone."}),
 		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
+		clockJump:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_clock_jump_seconds", Help: "How far the clock jumped ahead, or back when negative, until that has settled."}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals beyond the bound of what is recorded: of unknown callers, and of sandboxes that ask again and again."}),
 	}
 	m.newJudging()
 	m.newLiveness()
 	m.newUpstream()
 	if r != nil {
-		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded,
+		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded, m.clockJump,
 			m.judging, m.turnedAway, m.watched, m.unwatched, m.deaths, m.deathDelay,
 			m.owing, m.owingAge, m.orphans, m.orphansLeft, m.sweeps, m.sweepTook, m.sweptAt, m.revocations, m.deadAfter, m.mints, m.mintSeconds, m.breakers)
 	}

@@ -31,6 +31,9 @@ func (b *Broker) OpenTask(ctx context.Context, who Principal, spec TaskSpec) (Ta
 	if b.down.Load() {
 		return Task{}, nil, unavailable(ErrLost)
 	}
+	if err := b.steadyClock(); err != nil {
+		return Task{}, nil, err
+	}
 	now := b.now()
 	owner := spec.Owner
 	if owner == "" {

@@ -86,6 +86,9 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Po
 	if len(asked) > 0 {
 		who.Roles = asked
 	}
+	if err := b.steadyClock(); err != nil {
+		return Token{}, err
+	}
 	if err := b.claimProof(ctx, p); err != nil {
 		return Token{}, err
 	}

@@ -22,7 +22,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	// Each promise is kept on its own: a store that hangs holds up only those that
 	// need it.
 	for _, keep := range []func(context.Context){
-		b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.closeOrphans, b.expireRequests, b.endBreakGlasses,
+		b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.closeOrphans, b.expireRequests, b.endBreakGlasses, b.keepClock,
 	} {
 		g.Go(func() error { return every(ctx, time.Second, keep) })
 	}
@@ -33,7 +33,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		b.sequels.stop()
 		return ctx.Err()
 	})
-	g.Go(func() error { return every(ctx, time.Minute, func(context.Context) { b.tombs.sweep(b.now()) }) })
+	g.Go(func() error { return every(ctx, time.Minute, func(context.Context) { b.tombs.sweep(b.sure()) }) })
 	g.Go(func() error { return every(ctx, figuresEvery, b.keepFigures) })
 	g.Go(func() error {
 		b.checkpoint(ctx) // what earlier runs left unsigned, for example by a kill
@@ -116,7 +116,7 @@ func (b *Broker) watch(ctx context.Context) {
 func (b *Broker) closeDue(ctx context.Context, ends *errgroup.Group) {
 	const batch = 100
 	for ctx.Err() == nil {
-		now := b.now()
+		now := b.sure()
 		ids, err := b.cfg.Ledger.Due(ctx, now, now.Add(30*time.Second), batch)
 		if err != nil {
 			b.cfg.Logger.WarnContext(ctx, "tasks that are due could not be read", "error", err)
@@ -146,7 +146,7 @@ func (b *Broker) closeIfDue(ctx context.Context, id string, now time.Time) {
 }
 
 func (b *Broker) expireRequests(ctx context.Context) {
-	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{ExpiredAt: b.now(), Page: Page{Limit: 100}})
+	rs, err := b.cfg.Desk.Requests(ctx, RequestFilter{ExpiredAt: b.sure(), Page: Page{Limit: 100}})
 	if err != nil {
 		b.cfg.Logger.WarnContext(ctx, "requests that expired could not be read", "error", err)
 		return
@@ -205,7 +205,7 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 	b.owedMu.Unlock()
 	out := []Dependency{
 		{Name: "ledger", Err: ledger}, {Name: "journal", Err: journal}, {Name: "signing_key", Err: key},
-		{Name: "policy", Detail: b.PolicyVersion()},
+		{Name: "policy", Detail: b.PolicyVersion()}, b.clockState(),
 	}
 	if owed > 0 {
 		out = append(out, Dependency{Name: "owed_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are owed to a store; the broker goes on trying", owed)})

@@ -20,7 +20,7 @@ func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, 
 	if t.State == TaskClosed {
 		return Task{}, closedError()
 	}
-	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Due: t.due(b.now())})
+	live, err := b.cfg.Ledger.Touch(ctx, taskID, Touch{Due: t.due(b.sure())})
 	return live.Task, ledgerError(err)
 }
 

@@ -111,7 +111,7 @@ func New(t testing.TB, c Config) *Env {
 	}
 	e.Ring = ring(t, c.Keys, c.Alg, e.Clock.Now())
 	if c.Ledger == nil {
-		c.Ledger = memstore.New(memstore.Config{Now: e.Clock.Now})
+		c.Ledger = memstore.New(memstore.Config{Now: e.Clock.Now, Steady: e.Clock.Steady})
 	}
 	if c.Journal == nil {
 		e.Store = OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), e.Clock.Now)
@@ -201,7 +201,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 			"orders": {Driver: driver, Kind: "jwt", Resource: Orders},
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
-		Principals: e.principals(t, c.People), Keys: e.Ring, Limits: c.Limits, BreakGlass: c.BreakGlass, Now: e.Clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
+		Principals: e.principals(t, c.People), Keys: e.Ring, Limits: c.Limits, BreakGlass: c.BreakGlass, Now: e.Clock.Now, Steady: e.Clock.Steady, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
 		Egress: c.Egress, Transcripts: c.Transcripts,
 	}
 	maps.Copy(cfg.Providers, c.Providers)

@@ -43,9 +43,10 @@ type Dir struct {
 	cfg  Config
 	ring *Ring
 
-	mu   sync.Mutex // one maintenance at a time in this process
-	last int        // highest number seen, forgotten keys included
-	num  map[string]int
+	mu    sync.Mutex // one maintenance at a time in this process
+	last  int        // highest number seen, forgotten keys included
+	num   map[string]int
+	early map[string]bool // keys of the future that the log has
 }
 
 // Open loads the directory, or makes it with a first key that signs at once. It
@@ -69,7 +70,7 @@ func Open(cfg Config) (*Dir, error) {
 		return nil, err
 	}
 	sweep(cfg.Dir, cfg.Now())
-	d := &Dir{cfg: cfg}
+	d := &Dir{cfg: cfg, early: map[string]bool{}}
 	keys, err := d.load()
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func Open(cfg Config) (*Dir, error) {
 			return nil, err
 		}
 	}
-	if err := future(keys, cfg.Now()); err != nil {
+	if keys, err = d.past(keys, cfg.Now()); err != nil {
 		return nil, err
 	}
 	d.ring, err = NewRing(cfg.Policy, secret, keys...)
@@ -168,17 +169,24 @@ func (d *Dir) read(name string) (Key, error) {
 	return k, nil
 }
 
-func future(keys []Key, now time.Time) error {
+// past returns the keys that were made by now. A clock that was ahead for a while leaves
+// keys of the future behind: they wait for their time, as long as another key signs.
+func (d *Dir) past(keys []Key, now time.Time) ([]Key, error) {
+	made := slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.Created.After(now.Add(skew)) })
+	if len(made) == 0 {
+		return nil, tooEarly(keys[0], now)
+	}
 	for _, k := range keys {
-		if k.Created.After(now.Add(skew)) {
-			return tooEarly(k, now)
+		if k.Created.After(now.Add(skew)) && !d.early[k.KID] {
+			d.early[k.KID] = true
+			d.cfg.Log.Warn("a signing key of the future is not used before its time: the clock is behind, or was ahead when the key was made", slog.String("kid", k.KID), slog.Time("created", k.Created))
 		}
 	}
-	return nil
+	return made, nil
 }
 
 func tooEarly(k Key, now time.Time) error {
-	return fmt.Errorf("keys: key %s was made at %s, now it is %s: %w; set the clock right",
+	return fmt.Errorf("keys: key %s was made at %s, now it is %s: %w; set the clock right. If it is right and was ahead when the key was made, move the .key file away and start again: what it signed is refused then",
 		k.KID, k.Created.Format(timeShape), second(now).Format(timeShape), ErrClock)
 }
 

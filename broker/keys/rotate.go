@@ -49,7 +49,7 @@ func (d *Dir) reload(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := future(keys, now); err != nil {
+	if keys, err = d.past(keys, now); err != nil {
 		return err
 	}
 	return d.ring.Replace(keys...)

@@ -17,6 +17,6 @@
 //   - values.go  one-time values and polling paces
 //
 // Times are compared with the times passed in, or with Config.Now where a call
-// has none. A clock that goes back makes nothing valid that was forgotten: see
-// Store.forgotten.
+// has none. A clock that jumps ahead and comes back makes nothing forgotten. One that
+// is set back makes nothing valid that was forgotten: see Store.forgotten.
 package memstore

@@ -80,10 +80,13 @@ func valid(a broker.Admission) error {
 
 func (s *Store) claim(c broker.Claim, now int64) error {
 	until := c.Until.UnixMilli()
-	if until <= now || until <= s.forgotten {
+	if until <= now {
 		return fmt.Errorf("claim has ended: %w", broker.ErrClaimed)
 	}
 	had, known := s.claims[c.Key]
+	if !known && s.forgotten.Has(until/1000) {
+		return fmt.Errorf("the clock was set back and the claim may have been forgotten: %w: %w", broker.ErrClaimed, broker.ErrForgotten)
+	}
 	if known && had.until > now {
 		if c.Again && had.value == c.Value {
 			return nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ebb/attest/clock"
 	"ebb/broker"
 )
 
@@ -33,6 +34,8 @@ var errClosed = errors.New("ledger is closed")
 type Config struct {
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+	// Steady is a clock that nobody sets; default the monotonic one of Now.
+	Steady func() time.Duration
 	// MaxEntries bounds the claims, rates, one-time values and paces together:
 	// what strangers can make it remember. Default 1,000,000.
 	MaxEntries int
@@ -40,7 +43,7 @@ type Config struct {
 
 // Store is a broker.Ledger in this process. Make it with New.
 type Store struct {
-	clock      func() time.Time
+	clock      *clock.Clock
 	maxEntries int
 
 	mu     sync.Mutex
@@ -55,24 +58,20 @@ type Store struct {
 	values map[string]value
 	paces  map[string]pace
 	expiry expiry
-	// forgotten is the latest Until of a claim that was forgotten. A claim that
-	// ends no later may have been that one, when the clock was ahead and has been
-	// set back: it is refused.
-	forgotten int64
+	// forgotten is which claims were forgotten, by the second of their Until. After
+	// the clock was set back a claim may be one of those: it is refused.
+	forgotten clock.Past
 }
 
 var _ broker.Ledger = (*Store)(nil)
 
 // New makes an empty Store. Check fails with ErrLost until the first Mark.
 func New(c Config) *Store {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	if c.MaxEntries <= 0 {
 		c.MaxEntries = defaultMaxEntries
 	}
 	return &Store{
-		clock:      c.Now,
+		clock:      clock.New(c.Now, c.Steady),
 		maxEntries: c.MaxEntries,
 		tasks:      map[string]*task{},
 		owners:     map[ownerKey]*owner{},
@@ -92,13 +91,14 @@ func (s *Store) begin(ctx context.Context) (now int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("ledger: %w", err)
 	}
-	now = s.clock().UnixMilli()
+	r := s.clock.Read()
+	now = r.Now.UnixMilli()
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return 0, errClosed
 	}
-	past := now - margin.Milliseconds()
+	past := r.Sure.UnixMilli() - margin.Milliseconds() // a clock that is ahead for a moment makes nothing forgotten
 	s.feed.trim(past)
 	for range sweepPerCall {
 		it, ok := s.expiry.take(past)
@@ -139,7 +139,7 @@ func (s *Store) forget(it item, ms int64) (again int64) {
 		if c := s.claims[it.key]; c.until > ms {
 			return c.until
 		} else if c.until > 0 {
-			s.forgotten = max(s.forgotten, c.until)
+			s.forgotten.Add(c.until/1000-int64(margin/time.Second), c.until/1000)
 		}
 		delete(s.claims, it.key)
 	case ofRate:

@@ -21,7 +21,7 @@ func TestHouseKinds(t *testing.T) {
 		kinds []string
 		tools []string // folders that are no kinds, beside all and the suites
 	}{
-		"attest":          {kinds: attestors.Kinds(), tools: []string{"dpop", "fetch", "jose", "options"}},
+		"attest":          {kinds: attestors.Kinds(), tools: []string{"clock", "dpop", "fetch", "jose", "options"}},
 		"broker/notify":   {kinds: channels.Kinds()},
 		"broker/provider": {kinds: providers.Kinds()},
 		"broker/seal":     {kinds: wrappers.Kinds()},

@@ -20,7 +20,7 @@ import (
 // imports lower lines only. A name that ends in /* stands for the sub-folders
 // that no other line names. Change a line only in a commit that says why.
 var layers = [][]string{
-	{"ebb/attest/fetch", "ebb/attest/options", "ebb/broker/brokertest/counterpart", "ebb/broker/agenttext/agenttexttest"},
+	{"ebb/attest/clock", "ebb/attest/fetch", "ebb/attest/options", "ebb/broker/brokertest/counterpart", "ebb/broker/agenttext/agenttexttest"},
 	{"ebb/attest/jose", "ebb/broker/agenttext", "ebb/broker/clientcert", "ebb/broker/clientcert/clientcerttest", "ebb/broker/egress/pgwire", "ebb/broker/egress/redact", "ebb/broker/exact", "ebb/broker/owndir", "ebb/broker/people", "ebb/broker/redisstore/redistest", "ebb/scopes", "ebb/migrations"},
 	{"ebb/attest/dpop", "ebb/attest", "ebb/broker/transcript"},
 	{"ebb/scopes/policy", "ebb/attest/*", "ebb/attest/attesttest"},
@@ -79,7 +79,7 @@ var fences = map[string][]string{
 		"ebb/broker/vaultapi", "ebb/broker/vaultapi/vaulttest", "ebb/broker/provider/static", "ebb/broker/provider/vault", "ebb/broker/seal/transit",
 	},
 	"golang.org/x/net":        {"ebb/cmd/ebb/internal/box/seccomp"},
-	"golang.org/x/sys":        {"ebb/web", "ebb/attest/unixpeer", "ebb/broker/egress", "ebb/cmd/ebb/internal/box/boxtest", "ebb/cmd/ebb/internal/box/bwrap", "ebb/cmd/ebb/internal/box/docker", "ebb/cmd/ebb/internal/box/first", "ebb/cmd/ebb/internal/box/handover", "ebb/cmd/ebb/internal/box/place", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/box/watchdog", "ebb/cmd/ebb/internal/shim", "ebb/cmd/ebb/internal/stdio"},
+	"golang.org/x/sys":        {"ebb/attest/clock", "ebb/web", "ebb/attest/unixpeer", "ebb/broker/egress", "ebb/cmd/ebb/internal/box/boxtest", "ebb/cmd/ebb/internal/box/bwrap", "ebb/cmd/ebb/internal/box/docker", "ebb/cmd/ebb/internal/box/first", "ebb/cmd/ebb/internal/box/handover", "ebb/cmd/ebb/internal/box/place", "ebb/cmd/ebb/internal/box/seccomp", "ebb/cmd/ebb/internal/box/watchdog", "ebb/cmd/ebb/internal/shim", "ebb/cmd/ebb/internal/stdio"},
 	"net/http/pprof":          nil,
 	"ebb/attest/all":          {"ebb/cmd/ebb"},
 	"ebb/broker/notify/all":   {"ebb/cmd/ebb"},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"ebb/attest/clock"
 )
 
 const (
@@ -80,12 +82,14 @@ func (n *node) shutdown(ctx context.Context) error {
 func (n *node) keepKeys(ctx context.Context) error {
 	t := time.NewTicker(keyRound)
 	defer t.Stop()
+	watch := clock.New(n.now, nil)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-t.C:
-			if err := n.dir.Maintain(now); err != nil {
+		case <-t.C:
+			// A clock that is ahead for a moment must neither make keys nor archive them.
+			if err := n.dir.Maintain(watch.Read().Sure); err != nil {
 				n.log.ErrorContext(ctx, "signing keys could not be looked after; the ones in force stay", "error", err)
 			}
 			if n.sealing == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ebb/attest/clock"
 	"ebb/attest/dpop"
 	"ebb/attest/jose"
 	"ebb/scopes"
@@ -78,6 +79,7 @@ type Verifier struct {
 	keys     *keySource
 	cache    *cache
 	revoked  *revoked
+	clock    *clock.Clock
 }
 
 // leeway is how far the clocks of ebb and of this server may differ.
@@ -105,6 +107,7 @@ func New(c Config) (*Verifier, error) {
 		keys:    newKeySource(c.IssuerURL+"/.well-known/jwks.json", c.HTTP),
 		cache:   newCache(c.CacheSize),
 		revoked: newRevoked(c.MaxRevoked),
+		clock:   clock.New(c.Now, nil),
 	}
 	v.metadata = origin(c.Resource) + v.MetadataPath()
 	return v, nil

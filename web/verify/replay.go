@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ebb/attest/clock"
 	"ebb/attest/dpop"
 )
 
@@ -28,12 +29,12 @@ var ErrBusyKey = errors.New("verify: one key has sent too many proofs")
 // the process it knows nothing: proofs made before its start are not first.
 type MemoryReplay struct {
 	max, share int
-	now        func() time.Time
+	clock      *clock.Clock
 	started    time.Time
 
 	mu      sync.Mutex
 	count   int
-	dropped int64           // end of the latest slot that was ever dropped, Unix
+	dropped clock.Past      // slots that were dropped, by their end, in slices of time
 	slots   map[int64]*slot // by the end of the slice of time they cover, Unix
 }
 
@@ -63,10 +64,11 @@ func NewReplay(max int, now func() time.Time) *MemoryReplay {
 	if max <= 0 {
 		max = 500_000
 	}
-	if now == nil {
-		now = time.Now
-	}
-	return &MemoryReplay{max: max, share: (max + 3) / 4, now: now, started: now().Truncate(time.Second), slots: map[int64]*slot{}}
+	return newReplay(max, clock.New(now, nil))
+}
+
+func newReplay(max int, c *clock.Clock) *MemoryReplay {
+	return &MemoryReplay{max: max, share: (max + 3) / 4, clock: c, started: c.Read().Now.Truncate(time.Second), slots: map[int64]*slot{}}
 }
 
 // Claim implements Replay. A proof belongs to one slot by its own signed date,
@@ -74,12 +76,12 @@ func NewReplay(max int, now func() time.Time) *MemoryReplay {
 func (m *MemoryReplay) Claim(_ context.Context, p dpop.Proof) (bool, error) {
 	proof, key := digestOf(p.ReplayKey), digestOf(p.JKT)
 	end := (p.Until.Unix()/slice + 1) * slice
-	now := m.now().Unix()
+	sure := m.clock.Read().Sure.Unix()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.drop(now)
-	// What was dropped may have held it: the clock ran ahead and came back.
-	if end <= m.dropped || p.IAT.Before(m.started) {
+	m.drop(sure)
+	// A slot that was dropped may have held it: the clock was set back.
+	if m.dropped.Has(end/slice) || p.IAT.Before(m.started) {
 		return false, nil
 	}
 	s := m.slots[end]
@@ -110,7 +112,7 @@ func (m *MemoryReplay) drop(now int64) {
 	for end, s := range m.slots {
 		if end <= now {
 			m.count -= len(s.seen)
-			m.dropped = max(m.dropped, end)
+			m.dropped.Add(end/slice, end/slice)
 			delete(m.slots, end)
 		}
 	}

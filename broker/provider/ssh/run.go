@@ -3,6 +3,8 @@ package ssh
 import (
 	"context"
 	"time"
+
+	"ebb/attest/clock"
 )
 
 const (
@@ -21,6 +23,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer files.Stop()
 	defer keys.Stop()
 	d.keepFile(ctx)
+	watch := clock.New(d.cfg.Now, nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -28,7 +31,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		case <-files.C:
 			d.keepFile(ctx)
 		case <-keys.C:
-			if err := d.ca.maintain(d.cfg.Now()); err != nil {
+			if err := d.ca.maintain(watch.Read().Sure); err != nil {
 				d.cfg.Logger.ErrorContext(ctx, "the keys of an SSH CA could not be looked after; the ones in force stay", "provider", d.cfg.Name, "error", err)
 			}
 		}

@@ -1,0 +1,135 @@
+package clock_test
+
+import (
+	"testing"
+	"time"
+
+	"ebb/attest/clock"
+)
+
+// turned is a wall clock and a steady one, each turned by itself.
+type turned struct {
+	wall   time.Time
+	steady time.Duration
+}
+
+func (c *turned) pass(d time.Duration) { c.wall, c.steady = c.wall.Add(d), c.steady+d }
+
+func newTurned() (*turned, *clock.Clock) {
+	c := &turned{wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	return c, clock.New(func() time.Time { return c.wall }, func() time.Duration { return c.steady })
+}
+
+// TestJumpAheadAndBack: while a jump ahead is not settled the time that surely passed goes
+// on by the steady clock, and afterwards nothing is left of it.
+func TestJumpAheadAndBack(t *testing.T) {
+	t.Parallel()
+	c, k := newTurned()
+	c.pass(time.Hour)
+	right := k.Read().Now
+	c.wall = c.wall.Add(48 * time.Hour)
+	c.pass(2 * time.Second)
+	if r := k.Read(); r.Jump != 48*time.Hour || !r.Sure.Equal(right.Add(2*time.Second)) || !r.Now.Equal(c.wall) {
+		t.Errorf("ahead: %+v", r)
+	}
+	c.wall = c.wall.Add(-48 * time.Hour)
+	if r := k.Read(); r.Jump != 0 || !r.Sure.Equal(c.wall) {
+		t.Errorf("back: %+v", r)
+	}
+}
+
+// TestJumpSettles: what the clock shows for long enough is the time, ahead or back.
+func TestJumpSettles(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{48 * time.Hour, -48 * time.Hour, time.Minute, -time.Minute} {
+		c, k := newTurned()
+		c.wall = c.wall.Add(by)
+		if r := k.Read(); r.Jump != by || r.Sure.After(r.Now) {
+			t.Errorf("%s: %+v", by, r)
+		}
+		c.pass(clock.Settles - time.Second)
+		if r := k.Read(); r.Jump != by {
+			t.Errorf("%s, before it settles: %+v", by, r)
+		}
+		c.pass(time.Second)
+		if r := k.Read(); r.Jump != 0 || !r.Sure.Equal(c.wall) {
+			t.Errorf("%s, settled: %+v", by, r)
+		}
+	}
+}
+
+// TestJumpAfterJump: each jump has its own time to settle.
+func TestJumpAfterJump(t *testing.T) {
+	t.Parallel()
+	c, k := newTurned()
+	c.wall = c.wall.Add(time.Hour)
+	k.Read()
+	c.pass(clock.Settles - time.Second)
+	c.wall = c.wall.Add(time.Hour)
+	k.Read()
+	c.pass(2 * time.Second)
+	if r := k.Read(); r.Jump != 2*time.Hour {
+		t.Errorf("the second jump: %+v", r)
+	}
+}
+
+// TestDrift: a clock that is corrected slowly never jumps.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	c, k := newTurned()
+	for range 1000 {
+		c.pass(time.Minute)
+		c.wall = c.wall.Add(30 * time.Millisecond)
+		if r := k.Read(); r.Jump != 0 || !r.Sure.Equal(c.wall) {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
+// TestWithoutMonotonicReading: a clock that tests turn jumps back only, as ahead is how its
+// time passes.
+func TestWithoutMonotonicReading(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	k := clock.New(func() time.Time { return now }, nil)
+	now = now.Add(48 * time.Hour)
+	if r := k.Read(); r.Jump != 0 || !r.Sure.Equal(now) || r.Steady != 48*time.Hour {
+		t.Errorf("ahead: %+v", r)
+	}
+	now = now.Add(-time.Hour)
+	if r := k.Read(); r.Jump != -time.Hour || !r.Sure.Equal(now) || r.Steady != 48*time.Hour {
+		t.Errorf("back: %+v", r)
+	}
+	real := clock.New(nil, nil)
+	if r := real.Read(); r.Jump != 0 || time.Since(r.Now) > time.Hour {
+		t.Errorf("the machine's clock: %+v", r)
+	}
+}
+
+func TestPast(t *testing.T) {
+	t.Parallel()
+	var p clock.Past
+	if p.Has(0) {
+		t.Error("nothing was dropped")
+	}
+	p.Add(100, 110)
+	p.Add(5000, 5010)
+	p.Add(105, 120)
+	p.Add(121, 130)
+	for at, want := range map[int64]bool{99: false, 100: true, 130: true, 131: false, 4999: false, 5000: true, 5010: true, 5011: false} {
+		if p.Has(at) != want {
+			t.Errorf("%d: %v", at, !want)
+		}
+	}
+	for i := range int64(1000) { // bounded, and then it holds more, not less
+		p.Add(10_000+10*i, 10_000+10*i)
+	}
+	for i := range int64(1000) {
+		if !p.Has(10_000 + 10*i) {
+			t.Fatalf("%d is gone", 10_000+10*i)
+		}
+	}
+	if p.Has(3000) {
+		t.Error("the widest gap is closed")
+	}
+}

@@ -1,0 +1,97 @@
+package verify
+
+import (
+	"testing"
+	"time"
+
+	"ebb/attest/clock"
+	"ebb/attest/dpop"
+)
+
+// jumping is a wall clock and a steady one, each turned by itself.
+type jumping struct {
+	wall   time.Time
+	steady time.Duration
+}
+
+func (j *jumping) pass(d time.Duration) { j.wall, j.steady = j.wall.Add(d), j.steady+d }
+
+func newJumping() (*jumping, *clock.Clock) {
+	j := &jumping{wall: time.Unix(1_800_000_000, 0)}
+	return j, clock.New(func() time.Time { return j.wall }, func() time.Duration { return j.steady })
+}
+
+func (j *jumping) claims(t *testing.T, m *MemoryReplay, key string, iat time.Time) bool {
+	t.Helper()
+	first, err := m.Claim(t.Context(), dpop.Proof{JKT: "k", ReplayKey: key, IAT: iat, Until: iat.Add(61 * time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return first
+}
+
+// H60: a clock that is ahead for two seconds makes no proof forgotten and none refused.
+func TestReplayClockAheadAndBack(t *testing.T) {
+	t.Parallel()
+	j, c := newJumping()
+	m := newReplay(100, c)
+	j.pass(time.Hour)
+	used := j.wall
+	if !j.claims(t, m, "used", used) {
+		t.Fatal("refused")
+	}
+	j.wall = j.wall.Add(48 * time.Hour)
+	j.pass(2 * time.Second)
+	if !j.claims(t, m, "ahead", j.wall) {
+		t.Error("refused while the clock is ahead")
+	}
+	j.wall = j.wall.Add(-48 * time.Hour)
+	if j.claims(t, m, "used", used) {
+		t.Error("a replay passed")
+	}
+	if !j.claims(t, m, "fresh", j.wall) {
+		t.Error("a fresh proof is refused")
+	}
+}
+
+// A clock that was ahead for long is set right: fresh proofs pass at once, and what was
+// dropped while it was ahead never does.
+func TestReplayClockAheadForLong(t *testing.T) {
+	t.Parallel()
+	j, c := newJumping()
+	m := newReplay(100, c)
+	j.pass(time.Hour)
+	j.wall = j.wall.Add(48 * time.Hour)
+	used := j.wall
+	for range 10 {
+		j.claims(t, m, "used", used)
+		j.pass(time.Minute)
+	}
+	j.wall = j.wall.Add(-48 * time.Hour)
+	if !j.claims(t, m, "fresh", j.wall) {
+		t.Error("a fresh proof is refused")
+	}
+	j.pass(used.Sub(j.wall))
+	if j.claims(t, m, "used", used) {
+		t.Error("a replay passed")
+	}
+}
+
+// What was revoked stays so when the clock is ahead for a moment.
+func TestRevokedClockAheadAndBack(t *testing.T) {
+	t.Parallel()
+	j, c := newJumping()
+	v := &Verifier{revoked: newRevoked(10), clock: c}
+	v.heard([]Event{{TaskID: "tsk_dead", Until: j.wall.Add(time.Hour)}})
+	j.wall = j.wall.Add(48 * time.Hour)
+	j.pass(2 * time.Second)
+	v.heard([]Event{{TaskID: "tsk_other", Until: j.wall.Add(time.Hour)}})
+	j.wall = j.wall.Add(-48 * time.Hour)
+	v.revoked.complete(j.wall, 0)
+	if dead, known := v.revoked.judge(&Token{TaskID: "tsk_dead", IssuedAt: j.wall}, j.wall, time.Minute); !dead || !known {
+		t.Errorf("dead %v, known %v", dead, known)
+	}
+	if dead, _ := v.revoked.judge(&Token{TaskID: "tsk_alive", IssuedAt: j.wall}, j.wall, time.Minute); dead {
+		t.Error("what is alive is refused")
+	}
+}

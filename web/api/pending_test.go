@@ -3,6 +3,7 @@ package api_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -178,7 +179,8 @@ func TestRFC_A89_H54_WhatWasShownIsMinted(t *testing.T) {
 		"another scope":   {map[string]any{"digest": digest, "scope": "orders:eu/44:write"}, 400, "invalid_request"},
 		"longer":          {map[string]any{"digest": digest, "ttl_seconds": 1 << 30}, 400, "invalid_request"},
 		"H54 no digest":   {map[string]any{}, 400, "invalid_request"},
-		"H54 other facts": {map[string]any{"digest": "0000"}, 409, "conflict"},
+		"H54 other facts": {map[string]any{"digest": strings.Repeat("0", 64)}, 409, "conflict"},
+		"a short digest":  {map[string]any{"digest": "0000"}, 400, "invalid_request"},
 		"unknown member":  {map[string]any{"digest": digest, "scopes": both}, 400, "invalid_request"},
 	} {
 		r.v1(t, brokertest.Approver, http.MethodPost, path, c.body).problem(t, name, c.status, c.kind)

@@ -1,16 +1,38 @@
 package broker_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/broker/keys"
 )
 
 // What a mint and an introspection cost inside the broker, on embedded stores:
 // no HTTP, no network. The proofs are made beforehand.
-func BenchmarkToken(b *testing.B) {
-	e := brokertest.New(b, brokertest.Config{RealTime: true, Limits: unlimited})
+func BenchmarkToken(b *testing.B) { benchToken(b, brokertest.Config{}) }
+
+// The same while the broker keeps its promises in the background, without high-water marks and with.
+func BenchmarkTokenMarked(b *testing.B) {
+	for _, name := range []string{"without", "with"} {
+		b.Run(name, func(b *testing.B) {
+			c := brokertest.Config{Run: true, Keys: filepath.Join(b.TempDir(), "keys")}
+			d, err := keys.Open(keys.Config{Dir: c.Keys})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if name == "with" {
+				c.Marks = map[string]broker.MarkStore{"keys": d}
+			}
+			benchToken(b, c)
+		})
+	}
+}
+
+func benchToken(b *testing.B, c brokertest.Config) {
+	c.RealTime, c.Limits = true, unlimited
+	e := brokertest.New(b, c)
 	spec := brokertest.Spec()
 	spec.Caps = broker.Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000}
 	s := e.Open(b, spec)

@@ -65,7 +65,10 @@ type Broker struct {
 	leases    leaseTallies
 	marks     marks
 	replays   replays
-	behind    atomic.Bool // something is owed to a provider that is not configured any more
+	markMu    sync.Mutex
+	marking   marking
+	missing   atomic.Pointer[error] // the database lacks what was durable: nothing is served
+	behind    atomic.Bool           // something is owed to a provider that is not configured any more
 	countMu   sync.Mutex
 	counted   map[string]bool // such providers in the metrics
 }
@@ -130,6 +133,9 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		}
 	}
 	if err := b.readClock(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.openMarks(ctx); err != nil {
 		return nil, err
 	}
 	b.losses.Store(c.Ledger.Losses())

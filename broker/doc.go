@@ -98,6 +98,8 @@
 //	               in time
 //	hold.go        sandboxes whose connection ends; holds.go  the connections of this
 //	               process
+//	highwater.go   marks outside the database of how far the audit log has come: a database
+//	               that lost entries is not served
 //	refill.go      the ledger from the journal: at start and after a loss;
 //	               refill_record.go  what only the audit record and requests know;
 //	               each.go  everything that a filter finds, page by page

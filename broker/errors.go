@@ -55,6 +55,7 @@ var (
 	ErrOutranked  = errors.New("an operator did that")          // only an operator undoes it
 	ErrUnjudged   = errors.New("an attestor cannot judge")      // it is down, as far as this process knows
 	ErrUnwritten  = errors.New("the record takes no writes")    //
+	ErrMissing    = errors.New("the database lacks entries of the audit log that were durable")
 	ErrOwed       = errors.New("its end is owed at a provider") // only the lane can say how it ended
 )
 

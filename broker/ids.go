@@ -43,12 +43,22 @@ func madeAt(prefix, id string) (at time.Time, ok bool) {
 	if !validID(prefix, id) {
 		return time.Time{}, false
 	}
+	at = idTime(id)
+	return at, !at.IsZero()
+}
+
+// idTime is the time in an id of any prefix; the zero time for what newID cannot have made.
+func idTime(id string) time.Time {
+	_, digits, _ := strings.Cut(id, "_")
 	var u uuid.UUID
-	if _, err := hex.Decode(u[:], []byte(id[len(prefix):])); err != nil || u.Version() != 7 || u.Variant() != uuid.RFC4122 {
-		return time.Time{}, false
+	if len(digits) != 2*len(u) {
+		return time.Time{}
+	}
+	if _, err := hex.Decode(u[:], []byte(digits)); err != nil || u.Version() != 7 || u.Variant() != uuid.RFC4122 {
+		return time.Time{}
 	}
 	ms := int64(binary.BigEndian.Uint64(u[:8]) >> 16) //nolint:gosec // 48 bits
-	return time.UnixMilli(ms).UTC(), true
+	return time.UnixMilli(ms).UTC()
 }
 
 // sandboxOf is the client_id of a task's sandbox; taskOf is its inverse. A task

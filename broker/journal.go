@@ -90,6 +90,10 @@ type Audit interface {
 	Entries(ctx context.Context, f EntryFilter) iter.Seq2[audit.Entry, error]
 	// Heads returns the last entry of every writer (Seq and Hash matter).
 	Heads(ctx context.Context) ([]audit.Entry, error)
+	// Durable returns the id of this process run's chain and the last entry of it that is known to be
+	// durable (the zero Head before the first), from memory. The error wraps ErrMissing once a new
+	// connection has led to a database without that entry; from then on nothing is written.
+	Durable() (writer string, last audit.Head, err error)
 	// Checkpoints returns signed checkpoints, oldest first.
 	Checkpoints(ctx context.Context) ([]audit.Checkpoint, error)
 	AddCheckpoint(ctx context.Context, c audit.Checkpoint) error

@@ -52,6 +52,9 @@ func (b *Broker) Checkpoint(ctx context.Context) error {
 	}
 	b.signedMu.Lock()
 	defer b.signedMu.Unlock()
+	if err := b.noteHeads(ctx, last); err != nil {
+		return err
+	}
 	heads := map[string]audit.Head{}
 	for _, e := range last {
 		if h := (audit.Head{Seq: e.Seq, Hash: e.Hash}); b.signed[e.Writer] != h {

@@ -53,7 +53,7 @@ func (b *Broker) refill(ctx context.Context) error {
 	if err := b.cfg.Ledger.Mark(ctx); err != nil {
 		return err
 	}
-	b.down.Store(false)
+	b.down.Store(b.lacks() != nil)
 	b.m.refills.Inc()
 	return b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{b.entry(audit.LedgerRefilled, self, map[string]int{
 		"open_tasks": open, "closed_tasks": len(closed), "live_leases": live, "ended_leases": ended,
@@ -98,6 +98,10 @@ func (b *Broker) refillEnded(ctx context.Context, now time.Time, closed map[stri
 // does not. Another replica may be about to say why, so payOwed gives it time.
 const ledgerOnly = "end recorded in the ledger only"
 
+// lossAccepted is why a task ends that was opened before a loss of the database was accepted: its end may
+// be among what was lost.
+const lossAccepted = "opened before a loss of the database that an operator accepted"
+
 // refillOpen puts back open tasks with their records. A task that the ledger
 // knows as closed while the journal does not was ended in the moment of a crash:
 // the end stands.
@@ -115,6 +119,9 @@ func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
 		live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: t.ID})
 		if err != nil {
 			return err
+		}
+		if t.OpenedAt.Before(b.tombs.before) {
+			b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseStopped, By: self, Reason: lossAccepted, At: now})
 		}
 		if live.State == TaskClosed {
 			b.owe(TaskMove{ID: t.ID, State: TaskClosed, Cause: CauseCompleted, By: self, Reason: ledgerOnly, At: now})

@@ -37,8 +37,11 @@ func (b *Broker) Run(ctx context.Context) error {
 	g.Go(func() error { return every(ctx, figuresEvery, b.keepFigures) })
 	g.Go(func() error {
 		b.checkpoint(ctx) // what earlier runs left unsigned, for example by a kill
+		b.keepMark(ctx)
+		b.dropMarks(ctx)
 		return every(ctx, b.cfg.Limits.Checkpoint, b.checkpoint)
 	})
+	g.Go(func() error { return every(ctx, markEvery, b.keepMark) })
 	err := errors.Join(g.Wait(), ends.Wait())
 	if errors.Is(err, context.Canceled) {
 		err = nil
@@ -48,6 +51,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	b.payOwed(stop) // nobody else will
 	b.note(stop, b.entry(audit.BrokerStopped, self, nil))
 	b.checkpoint(stop)
+	b.keepMark(stop)
 	return err
 }
 
@@ -91,7 +95,7 @@ func (b *Broker) watch(ctx context.Context) {
 		b.cuts.tell(Cutter.Doubt)
 	}
 	b.reckon()
-	if err == nil && !b.down.Load() {
+	if err == nil && !b.down.Load() || b.lacks() != nil {
 		return
 	}
 	if err != nil && !errors.Is(err, ErrLost) {
@@ -199,6 +203,9 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 		ledger = ErrLost
 	}
 	_, journal := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{"none"}})
+	if lacks := b.lacks(); lacks != nil {
+		journal = lacks
+	}
 	_, _, _, key := b.cfg.Keys.Signer(b.now())
 	b.owedMu.Lock()
 	owed := len(b.owed) + len(b.owedLeases)
@@ -209,6 +216,12 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 	}
 	if owed > 0 {
 		out = append(out, Dependency{Name: "owed_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are owed to a store; the broker goes on trying", owed)})
+	}
+	b.markMu.Lock()
+	failed := b.marking.failed
+	b.markMu.Unlock()
+	if failed {
+		out = append(out, Dependency{Name: "high_water_mark", Warning: "the mark of how far the audit log has come cannot be written: a database that loses its end goes unnoticed; see the log"})
 	}
 	if s := b.cfg.Sealer; s != nil {
 		key := Dependency{Name: "sealing_key"}

@@ -9,8 +9,9 @@ import (
 // asked before the ledger, so that an end that the ledger forgets in a failover
 // still holds here.
 type tombs struct {
-	mu sync.RWMutex
-	m  map[string]time.Time // task or lease id -> forget after
+	mu     sync.RWMutex
+	m      map[string]time.Time // task or lease id -> forget after
+	before time.Time            // every id made before is over: see LossAccepted; zero = none is by that
 }
 
 // add reports whether the end was not known yet.
@@ -28,6 +29,9 @@ func (t *tombs) add(id string, until time.Time) (first bool) {
 }
 
 func (t *tombs) has(id string, now time.Time) bool {
+	if !t.before.IsZero() && idTime(id).Before(t.before) {
+		return true
+	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return now.Before(t.m[id])

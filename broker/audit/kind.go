@@ -27,6 +27,8 @@ const (
 	LedgerRefilled = "ledger.refilled" // the ledger was filled from the journal
 	LedgerLost     = "ledger.lost"     // the ledger lost data; nothing mints until it is refilled
 
+	LossAccepted = "loss.accepted" // an operator went on although the database lacks entries: which; all that is older is refused
+
 	PrincipalAuthenticated = "principal.authenticated" // an operator, runner, approver ... got a token
 	PrincipalRefused       = "principal.refused"       // it did not
 
@@ -101,6 +103,7 @@ var kinds = []string{
 	EgressAllowed, EgressCompleted, EgressDenied,
 	LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 	LedgerLost, LedgerRefilled,
+	LossAccepted,
 	OrphanRevoked,
 	PasskeyAdded, PasskeyRemoved, PasskeyRenamed,
 	PolicyDrafted, PolicyDropped, PolicyPublished, PolicyRejected, PolicyReloaded,

@@ -70,7 +70,8 @@ type Config struct {
 	Clock       *Clock // nil = one of its own
 	BreakGlass  broker.BreakGlassConfig
 	People      []broker.Principal // besides those that every Env has
-	Keys        string             // directory of the signing keys; "" = a temporary one
+	Marks       map[string]broker.MarkStore
+	Keys        string // directory of the signing keys; "" = a temporary one
 }
 
 // Env is a broker and everybody who uses it.
@@ -202,7 +203,18 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
 		Principals: e.principals(t, c.People), Keys: e.Ring, Limits: c.Limits, BreakGlass: c.BreakGlass, Now: e.Clock.Now, Steady: e.Clock.Steady, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
-		Egress: c.Egress, Transcripts: c.Transcripts,
+		Egress: c.Egress, Transcripts: c.Transcripts, Marks: c.Marks,
+	}
+	var known []jose.Key
+	for _, k := range e.Ring.Keys(e.Clock.Now()) {
+		public, err := jose.NewKey(k.KID, k.Signer.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		known = append(known, public)
+	}
+	if cfg.KnownKeys, err = jose.NewKeySet(known...); err != nil {
+		t.Fatal(err)
 	}
 	maps.Copy(cfg.Providers, c.Providers)
 	if c.Logger != nil {

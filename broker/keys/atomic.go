@@ -45,6 +45,28 @@ func WritePrivate(path string, content []byte) error {
 	return syncDir(dir)
 }
 
+// replacePrivate is WritePrivate for a file that may exist: readers see the old content or the new.
+func replacePrivate(path string, content []byte) error {
+	dir, name := filepath.Split(path)
+	dir = filepath.Clean(dir)
+	f, err := os.CreateTemp(dir, tempPrefix+"*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("keys: write %s: %w", name, err)
+	}
+	defer os.Remove(f.Name()) // after the rename there is none
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("keys: write %s: %w", name, err)
+	}
+	return syncDir(dir)
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

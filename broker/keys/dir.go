@@ -202,6 +202,20 @@ func parseName(name string) (n int, ext string, ok bool) {
 	return n, ext, err == nil && n > 0 && keyName(n)+ext == name
 }
 
+// Public returns every public key that the directory has: those that are forgotten, and those in use.
+func (d *Dir) Public() ([]jose.Key, error) {
+	all, err := d.Archive()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range d.ring.entries() {
+		if !slices.ContainsFunc(all, func(k jose.Key) bool { return k.KID == e.KID }) {
+			all = append(all, e.pub)
+		}
+	}
+	return all, nil
+}
+
 // Archive returns the public keys that are forgotten, oldest first: they verify
 // no token any more, but what was signed for the record.
 func (d *Dir) Archive() ([]jose.Key, error) {

@@ -14,6 +14,7 @@
 //	file.go    the stored encoding of one key: text head and PKCS#8 PEM
 //	dir.go     Dir: a directory of such files, shared by several replicas
 //	rotate.go  Dir.Maintain and Dir.Rotate: reload, next key, archive
+//	mark.go    high-water marks of the audit log, kept beside the keys
 //	atomic.go  write a file once, completely, durably; refuse open permissions
 //
 // A key that lives elsewhere (KMS, Vault transit) needs no Dir: NewRing takes

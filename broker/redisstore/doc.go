@@ -13,6 +13,7 @@
 //   - leases.go   LeaseTable; feed.go the revocation feed; tail.go its wake-ups
 //   - gate.go     Admit; values.go one-time values and paces
 //   - guard.go    Check and Mark; canary.go how a loss is noticed
+//   - marks.go    high-water marks of the audit log
 //   - metrics.go; log.go what the driver itself has to say
 //
 // # What lies where
@@ -30,6 +31,7 @@
 //	ebb:due         zset    tasks by a moment that is never later than the one they are due
 //	ebb:feed        stream  the revocation feed
 //	ebb:c:*  ebb:r:*  ebb:v:*  ebb:p:*    claims, rates, one-time values, paces
+//	ebb:marks       hash    high-water marks of the audit log, by process run
 //	ebb:canary:{..} hash    counters whose loss tells of a loss
 //
 // Nothing secret is stored: keys and values hold ids, hashes and public keys. An

@@ -29,6 +29,7 @@ func (k keys) claim(key string) string            { return k.prefix + ":c:" + ke
 func (k keys) rate(key string) string             { return k.prefix + ":r:" + key }
 func (k keys) value(key string) string            { return k.prefix + ":v:" + key }
 func (k keys) pace(key string) string             { return k.prefix + ":p:" + key }
+func (k keys) marks() string                      { return k.prefix + ":marks" }
 func (k keys) canary(tag string) string           { return k.prefix + ":canary:{" + tag + "}" }
 func instant(ms int64) time.Time                  { return time.UnixMilli(ms).UTC() }
 func ttl(until, now int64, m time.Duration) int64 { return max(until-now, 0) + m.Milliseconds() }

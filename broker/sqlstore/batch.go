@@ -144,6 +144,9 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 		c.undo(ctx, mark, err)
 		return err
 	}
+	if head := c.chain.Head(); len(c.entries) > 0 {
+		c.durable.Store(&durable{head: head})
+	}
 	for _, u := range units {
 		if err := refused[u]; err != nil {
 			u.done <- err

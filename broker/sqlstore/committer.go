@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,13 @@ type unit struct {
 	done  chan error
 }
 
+// durable is the last entry of this run's chain that is known to be committed, and why the
+// database was found not to have it.
+type durable struct {
+	head audit.Head
+	lost error
+}
+
 // committer is the one writer. Units wait in a bounded queue.
 type committer struct {
 	log     *slog.Logger
@@ -55,10 +63,13 @@ type committer struct {
 	chain  *audit.Chain
 	writer string
 	used   time.Time // when the connection was last known to work
-	shared int       // units of the batch before
-	took   time.Duration
-	urgent bool // the batch that is gathered waits for nobody
-	prompt int  // units of it that are not late
+	lost   error     // the database lacks what this run committed: nothing is written any more
+
+	durable atomic.Pointer[durable] // what others may know of it
+	shared  int                     // units of the batch before
+	took    time.Duration
+	urgent  bool // the batch that is gathered waits for nobody
+	prompt  int  // units of it that are not late
 
 	// Scratch space of one batch.
 	batch   []*unit
@@ -78,6 +89,7 @@ func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Ch
 		leaseRows: bulk{e: e}, entryRows: bulk{e: e, head: insertEntry, row: "(" + marks(entryWidth) + ")"},
 	}
 	c.leaseRows.head, c.leaseRows.row, c.leaseRows.tail = leaseRows(e.lock)
+	c.durable.Store(&durable{head: chain.Head()})
 	return c
 }
 
@@ -174,6 +186,9 @@ func (c *committer) stop() {
 // ready makes sure there is a connection, and that the chain is where the
 // database says it is.
 func (c *committer) ready(ctx context.Context) error {
+	if c.lost != nil {
+		return c.lost
+	}
 	if c.sess != nil {
 		return nil
 	}
@@ -182,12 +197,32 @@ func (c *committer) ready(ctx context.Context) error {
 		return err
 	}
 	chain, err := readChain(ctx, s, c.writer)
+	if err == nil {
+		err = c.holds(ctx, s, chain.Head())
+	}
 	if err != nil {
 		s.close()
 		return err
 	}
 	c.sess, c.chain = s, chain
 	return nil
+}
+
+// holds makes sure that the database a new connection leads to has the last entry that was
+// committed: another server, or one that was restored, may not. A chain that went on from there
+// would fork the audit log.
+func (c *committer) holds(ctx context.Context, q querier, end audit.Head) error {
+	want := c.durable.Load().head
+	if want.Seq == 0 || end == want {
+		return nil
+	}
+	has, err := exists(ctx, q, "SELECT seq FROM audit_entries WHERE writer = ? AND seq = ? AND hash = ?", c.writer, want.Seq, want.Hash)
+	if err != nil || has {
+		return err
+	}
+	c.lost = fmt.Errorf("%w: chain %s ends at seq %d, and seq %d was committed; restart ebb and it says what to do", broker.ErrMissing, c.writer, end.Seq, want.Seq)
+	c.durable.Store(&durable{head: want, lost: c.lost})
+	return c.lost
 }
 
 // drop gives up the connection and what is believed about the chain.

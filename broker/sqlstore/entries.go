@@ -125,6 +125,12 @@ func (s *Store) Heads(ctx context.Context) ([]audit.Entry, error) {
 	return out, nil
 }
 
+// Durable implements broker.Audit.
+func (s *Store) Durable() (string, audit.Head, error) {
+	d := s.com.durable.Load()
+	return s.cfg.Writer, d.head, d.lost
+}
+
 // Checkpoints implements broker.Audit.
 func (s *Store) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
 	out, err := collect(ctx, s.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, func(row scan) (audit.Checkpoint, error) {

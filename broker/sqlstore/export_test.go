@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +34,19 @@ func (s *Store) Say(ctx context.Context, text string) error {
 		for rows.Next() { // a PRAGMA takes effect when its row is read
 		}
 		return errors.Join(rows.Err(), rows.Close())
+	}})
+}
+
+// Reconnect has the committer lose its connection, and open another one.
+func (s *Store) Reconnect(ctx context.Context) error {
+	first := true
+	return s.com.do(ctx, &unit{work: func(_ context.Context, sess *session, _ *unit) error {
+		if !first {
+			return nil
+		}
+		first = false
+		sess.close()
+		return driver.ErrBadConn
 	}})
 }
 

@@ -92,6 +92,19 @@ func (s *Store) SeeSession(ctx context.Context, id string, at time.Time) error {
 	return nil
 }
 
+// EndAllSessions removes the sessions of everybody and says how many there were.
+func (s *Store) EndAllSessions(ctx context.Context) (ended int, err error) {
+	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+		n, err := sess.exec(ctx, "DELETE FROM sessions")
+		ended = int(n)
+		return nil, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ending sessions: %w", err)
+	}
+	return ended, nil
+}
+
 // EndSessions implements people.Store.
 func (s *Store) EndSessions(ctx context.Context, person string, ids ...string) (ended int, err error) {
 	w := &where{}

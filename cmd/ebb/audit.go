@@ -24,7 +24,7 @@ var entryColumns = []out.Column[audit.Entry]{
 }
 
 func newAudit(c *cli) *cobra.Command {
-	return c.group("audit", "Read, export and prove the record", c.auditList(), c.auditTail(), c.auditExport(), c.auditVerify())
+	return c.group("audit", "Read, export and prove the record", c.auditList(), c.auditTail(), c.auditExport(), c.auditVerify(), c.auditAcceptLoss())
 }
 
 // entryFlags select entries.

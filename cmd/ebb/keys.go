@@ -159,18 +159,7 @@ func (c *cli) localPublicKeys() ([]jose.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := dir.Archive()
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range dir.Ring().Keys(time.Now()) {
-		key, err := jose.NewKey(k.KID, k.Signer.Public())
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, key)
-	}
-	return all, nil
+	return dir.Public()
 }
 
 // keyPath is where a local key is.

@@ -48,9 +48,9 @@ var layers = [][]string{
 var fences = map[string][]string{
 	"github.com/labstack/echo":        {"ebb/web", "ebb/web/api", "ebb/web/console", "ebb/web/signin", "ebb/web/signin/link", "ebb/web/signin/oidc", "ebb/web/verify"},
 	"github.com/redis/go-redis":       {"ebb/broker/redisstore", "ebb/broker/redisstore/redistest"},
-	"database/sql":                    {"ebb/broker/sqlstore", "ebb/migrations"},
+	"database/sql":                    {"ebb/broker/sqlstore", "ebb/broker/sqlstore/sqlstoretest", "ebb/migrations"},
 	"github.com/jackc/pgx":            {"ebb/broker/sqlstore", "ebb/broker/storetest", "ebb/broker/provider/postgres", "ebb/broker/egress/pgwire"},
-	"modernc.org/sqlite":              {"ebb/broker/sqlstore"},
+	"modernc.org/sqlite":              {"ebb/broker/sqlstore", "ebb/broker/sqlstore/sqlstoretest"},
 	"github.com/golang-jwt":           {"ebb/attest/jose"},
 	"github.com/fxamacker/cbor":       {"ebb/attest/nitro"},
 	"golang.org/x/crypto/ssh":         {"ebb/broker/provider/ssh", "ebb/cmd/ebb/internal/demo", "ebb/cmd/ebb/internal/sshagent"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite" // to spoil a database on purpose
 
+	"ebb/broker/audit"
 	"ebb/broker/brokertest/counterpart"
 )
 
@@ -54,7 +56,7 @@ func TestScripts(t *testing.T) {
 			return there, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ready": ready, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
+			"ready": ready, "marked": marked, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
 			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken, "boxdir": boxDir,
 		},
 	})
@@ -119,6 +121,35 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("ebb did not get ready")
+}
+
+// marked waits until the high-water marks beside the keys name the last entry of each chain in an
+// export, or a later one: marked EXPORT.
+func marked(ts *testscript.TestScript, neg bool, args []string) {
+	last := map[string]int64{}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var e audit.Entry
+		if audit.IsEntry([]byte(line)) && e.UnmarshalJSON([]byte(strings.TrimSpace(line))) == nil {
+			last[e.Writer] = max(last[e.Writer], e.Seq)
+		}
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		files, err := filepath.Glob(filepath.Join(ts.Getenv("DATA"), "keys", "mark-*.json"))
+		ts.Check(err)
+		missing := maps.Clone(last)
+		for _, file := range files {
+			var c audit.Checkpoint
+			text, err := os.ReadFile(file)
+			if err != nil || c.UnmarshalJSON(text) != nil {
+				continue
+			}
+			maps.DeleteFunc(missing, func(writer string, seq int64) bool { return c.Heads[writer].Seq >= seq })
+		}
+		if len(missing) == 0 {
+			return
+		}
+	}
+	ts.Fatalf("no high-water mark names the entries of %s", args[0])
 }
 
 // until repeats a command until its output matches: until REGEXP CMD ARG...

@@ -181,11 +181,18 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 		limits.HighRiskQuorum = highRiskQuorum(people, s.Console.OIDC.Issuer != "" && len(s.Console.Roles.Approver) > 0)
 	}
 
-	// The broker refills the ledger before it returns.
+	known, err := knownKeys(n.dir)
+	if err != nil {
+		return err
+	}
+	// The broker compares the database with its high-water marks, then refills the ledger, before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
-		Principals: people, Keys: ring, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now,
+		Principals: people, Keys: ring, Marks: markStores(n.dir, s.Signing.KeysDir, ledger), KnownKeys: known, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now,
 	})
+	if loss, is := errors.AsType[*broker.LossError](err); is {
+		return fail(loss.Error(), lossNext)
+	}
 	return err
 }
 

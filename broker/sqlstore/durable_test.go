@@ -1,0 +1,49 @@
+package sqlstore_test
+
+import (
+	"errors"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/audit"
+	"ebb/broker/storetest"
+)
+
+// A new connection may lead to a database that was restored. What was committed tells: nothing is written
+// to one that lacks it, and the chain is not forked.
+func TestReconnectToAnOlderDatabase(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, empty func(testing.TB) string) {
+		s := open(t, empty(t))
+		add := func() error {
+			return s.Append(t.Context(), broker.Record{Entries: []audit.Entry{storetest.Entry(audit.PolicyReloaded, "")}})
+		}
+		for range 3 {
+			if err := add(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Reconnect(t.Context()); err != nil {
+			t.Fatal("the same database:", err)
+		}
+		if err := add(); err != nil {
+			t.Fatal("after a new connection:", err)
+		}
+		writer, last, err := s.Durable()
+		if err != nil || writer != s.Writer() || last.Seq != 4 || len(last.Hash) != 64 {
+			t.Fatalf("durable: %s %+v %v, want seq 4 of %s", writer, last, err, s.Writer())
+		}
+		if err := s.Say(t.Context(), "DELETE FROM audit_entries WHERE seq > 2"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Reconnect(t.Context()); !errors.Is(err, broker.ErrMissing) {
+			t.Fatalf("an older database: %v, want ErrMissing", err)
+		}
+		if err := add(); !errors.Is(err, broker.ErrMissing) {
+			t.Errorf("append to an older database: %v, want ErrMissing", err)
+		}
+		if _, at, err := s.Durable(); !errors.Is(err, broker.ErrMissing) || at != last {
+			t.Errorf("durable: %+v %v, want what was committed and ErrMissing", at, err)
+		}
+	})
+}

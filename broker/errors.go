@@ -59,6 +59,13 @@ var (
 	ErrOwed       = errors.New("its end is owed at a provider") // only the lane can say how it ended
 )
 
+// Reason is an error that may be shown to anybody: one sentence of a fixed set that says why a
+// store cannot be used and what to do. Stores wrap it.
+type Reason string
+
+// Error implements error.
+func (r Reason) Error() string { return string(r) }
+
 // Error is the only error the broker's methods return to a caller: a kind, a
 // sentence that may be shown to anybody, and the cause, which may not.
 type Error struct {

@@ -99,10 +99,8 @@ func (b *Broker) grounded(ctx context.Context, s Sandbox) error {
 	if b.silent.down(s, b.now()) {
 		return &Error{Kind: Unavailable, Public: "The attestor of this sandbox cannot judge evidence at the moment: nothing of it can be approved.", Cause: ErrUnjudged, RetryAfter: unjudgedFor}
 	}
-	// A move of no task: refused by a record that takes writes, and an error of one that
-	// does not.
-	err := b.cfg.Journal.Append(ctx, Record{MoveTask: &TaskMove{ID: "none", State: TaskOpen, At: b.now()}})
-	if err == nil || errors.Is(err, ErrNotFound) {
+	err := b.cfg.Journal.Writable(ctx)
+	if err == nil {
 		return nil
 	}
 	return &Error{Kind: Unavailable, Public: "The record cannot be written at the moment: nothing can be approved.", Cause: errors.Join(ErrUnwritten, err), RetryAfter: 5 * time.Second}

@@ -23,6 +23,9 @@ type Journal interface {
 	// Begin is an Append whose outcome wait returns. wait must be called, once: until
 	// then ctx can still withdraw the unit.
 	Begin(ctx context.Context, r Record) (wait func() error)
+	// Writable returns nil when writes succeed: the latest ones did, or a write of its own
+	// does now. It returns why otherwise, and an error when ctx ends first.
+	Writable(ctx context.Context) error
 	Tasks(ctx context.Context, f TaskFilter) ([]Task, error)
 	Leases(ctx context.Context, f LeaseFilter) ([]Lease, error)
 	Audit

@@ -203,6 +203,9 @@ func (b *Broker) Ready(ctx context.Context) []Dependency {
 		ledger = ErrLost
 	}
 	_, journal := b.cfg.Journal.Tasks(ctx, TaskFilter{IDs: []string{"none"}})
+	if journal == nil {
+		journal = b.cfg.Journal.Writable(ctx)
+	}
 	if lacks := b.lacks(); lacks != nil {
 		journal = lacks
 	}

@@ -95,7 +95,10 @@ func (c *committer) fail(u *unit, err error) {
 	}
 	if !refusal(err) {
 		c.metrics.failures.Inc()
-		err = c.engine.explain(err)
+		alone := c.engine.lone(err) // the fault of what was to be written
+		if err = c.engine.explain(err); !alone {
+			c.outcomes.fail(err)
+		}
 	}
 	u.done <- err
 }
@@ -150,9 +153,10 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 	for _, u := range units {
 		if err := refused[u]; err != nil {
 			u.done <- err
-		} else {
-			u.done <- u.answer
+			continue
 		}
+		c.outcomes.succeeded(u.probe)
+		u.done <- u.answer
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ type unit struct {
 	entries []audit.Entry
 	answer  error
 	late    bool // see broker.Record
+	probe   bool // a write of Writable
 
 	place atomic.Int32
 	done  chan error
@@ -53,6 +54,8 @@ type committer struct {
 	metrics *metrics
 	queue   chan *unit
 	time    time.Duration // that a batch may take
+
+	outcomes outcomes
 
 	closing chan struct{} // closed by stop
 	gone    chan struct{} // closed when run has returned

@@ -32,6 +32,7 @@
 //	lane.go       claims of what is owed there, and its sum
 //	desk.go       Create as a unit; vote.go, settle.go  Vote and Settle
 //	verdict.go    what a vote decides
+//	writable.go   whether writes succeed: the outcome of the latest, or a probe
 //
 // The way of a read: tasks.go, leases.go, requests.go, queue.go, entries.go; of what
 // people page through: leaselist.go, leasetally.go, entrylist.go; figures.go, figuredays.go and

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"ebb/broker"
 	"ebb/migrations"
 )
 
@@ -63,7 +64,7 @@ func (e *engine) explain(err error) error {
 		return err
 	}
 	if advice := e.tell(err); advice != "" {
-		return fmt.Errorf("journal %s: %s: %w", e.name, advice, err)
+		return fmt.Errorf("journal %s: %w: %w", e.name, broker.Reason(advice), err)
 	}
 	return fmt.Errorf("journal %s: %w", e.name, err)
 }

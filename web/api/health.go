@@ -20,6 +20,7 @@ type dependency struct {
 	Name    string `json:"name"`
 	State   string `json:"state"` // up, warning, down
 	Warning string `json:"warning,omitempty"`
+	Reason  string `json:"reason,omitempty"` // why it is down, where the store knows a sentence for it
 }
 
 type readyAnswer struct {
@@ -86,15 +87,18 @@ func (r *readiness) look(now time.Time, ask func() []broker.Dependency) (readyAn
 	out := readyAnswer{Status: "ready", Dependencies: []dependency{}}
 	var causes []error
 	for _, d := range ask() {
-		state := "up"
+		state, reason := "up", ""
 		if d.Err != nil {
+			if r, ok := errors.AsType[broker.Reason](d.Err); ok {
+				reason = string(r)
+			}
 			state, out.Status = "down", "not_ready"
 			causes = append(causes, fmt.Errorf("%s: %w", d.Name, d.Err))
 		}
 		if d.Err == nil && d.Warning != "" {
 			state = "warning"
 		}
-		out.Dependencies = append(out.Dependencies, dependency{Name: d.Name, State: state, Warning: d.Warning})
+		out.Dependencies = append(out.Dependencies, dependency{Name: d.Name, State: state, Warning: d.Warning, Reason: reason})
 	}
 	r.last, r.cause, r.until = out, errors.Join(causes...), now.Add(readyFor)
 	return r.last, r.cause

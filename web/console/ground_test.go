@@ -90,6 +90,13 @@ func (j mutedJournal) Append(ctx context.Context, r broker.Record) error {
 	return j.Journal.Append(ctx, r)
 }
 
+func (j mutedJournal) Writable(ctx context.Context) error {
+	if j.off.Load() {
+		return errors.New("cannot execute UPDATE in a read-only transaction")
+	}
+	return j.Journal.Writable(ctx)
+}
+
 // Acceptance check 28, of the record: while it takes no writes nothing is approved, and
 // what is revoked is refused at once.
 func TestRecordGone(t *testing.T) {

@@ -21,7 +21,8 @@ USER 65532:65532
 ENV EBB_DATA_DIR=/var/lib/ebb
 VOLUME /var/lib/ebb
 EXPOSE 8420
-# No key: the probe looks, and does not sign in each time, which would fill the record.
-HEALTHCHECK --interval=30s --timeout=10s --start-period=20s --start-interval=2s --retries=3 CMD ["/ebb", "doctor", "--key", "/none"]
+# Readiness, which is what `up --wait`, depends_on and proxies ask. Where a failed check restarts the container, as in
+# Swarm, use `/ebb health --live`: a restart mends no dependency.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=20s --start-interval=2s --retries=3 CMD ["/ebb", "health"]
 ENTRYPOINT ["/ebb"]
 CMD ["serve"]

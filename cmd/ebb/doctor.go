@@ -65,7 +65,8 @@ func newDoctor(c *cli) *cobra.Command {
 		Long: `Check the configuration (--config and EBB_ variables), the data directory, keys,
 certificates, policies, both stores, and the ebb that runs: its address, its clock,
 what it depends on, and whether the local key gets in. Nothing is changed. Exit code
-1 when a check failed; warnings alone are no failure.`,
+1 when a check failed, also when no ebb answers; warnings alone are no failure.
+For the health check of a container there is ` + "`ebb health`" + `.`,
 	}
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		d := &doctor{c: c}

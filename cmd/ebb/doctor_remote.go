@@ -103,18 +103,14 @@ func (d *doctor) server(ctx context.Context) {
 	if d.url == "" {
 		peer, err := d.c.peer()
 		if err != nil {
-			d.warn("server", "no ebb of this user is running on this machine", "start `ebb serve`, or name one with --url")
+			d.fail("server", "no ebb of this user is running on this machine", "start `ebb serve`, or name one with --url")
 			return
 		}
 		d.url = peer.Issuer
 	}
 	resp, body, err := d.get(ctx, "/readyz")
 	if err != nil {
-		if d.c.url != "" {
-			d.fail("server", "nothing answers at "+d.url, "start `ebb serve`, or check --url, the network and --ca-file")
-			return
-		}
-		d.warn("server", "no ebb answers at "+d.url, "start `ebb serve`, or name it with --url")
+		d.all = append(d.all, unreachable(d.url, err))
 		return
 	}
 	d.ok("server", "answers at %s", d.url)
@@ -158,25 +154,19 @@ func (d *doctor) clock(resp *http.Response) {
 }
 
 func (d *doctor) dependencies(resp *http.Response, body []byte) {
-	var ready struct {
-		Dependencies []struct{ Name, State, Warning string }
-	}
+	var ready readyAnswer
 	if err := json.Unmarshal(body, &ready); err != nil {
 		d.fail("readiness", "what answers is not an ebb", "check --url")
 		return
 	}
-	var down []string
 	for _, x := range ready.Dependencies {
-		switch x.State {
-		case "up":
-		case "warning":
+		if x.State == "warning" {
 			d.warn("readiness", x.Name+": "+x.Warning, "")
-		default:
-			down = append(down, x.Name)
 		}
 	}
+	down := ready.down()
 	if len(down) > 0 || resp.StatusCode != http.StatusOK {
-		d.fail("readiness", "down: "+strings.Join(down, ", "), "the log of the server says why")
+		d.fail("readiness", "down: "+strings.Join(down, "; "), "the log of the server says why")
 		return
 	}
 	d.ok("readiness", "%d dependencies are up", len(ready.Dependencies))
@@ -219,7 +209,12 @@ func (d *doctor) entrance(ctx context.Context) {
 		d.warn("local key", explain(err), nextStep(err, exitUsage))
 		return
 	}
-	if _, err := o.Policy(ctx); err != nil {
+	_, err = o.Policy(ctx)
+	if exitOf(err) == exitUnavailable {
+		d.fail("local key", "ebb could not judge it: "+explain(err), "mend what `readiness` names first, then run it again")
+		return
+	}
+	if err != nil {
 		d.warn("local key", explain(err), "register the key for its principal, or name another with --key")
 		return
 	}

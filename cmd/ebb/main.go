@@ -71,7 +71,7 @@ ebb run and ebb token pass on what they met; ebb run also passes on CMD's code.`
 	root.PersistentFlags().StringVar(&c.configFile, "config", c.env("EBB_CONFIG"), "configuration `file` of the server (EBB_CONFIG)")
 	for _, add := range []func(*cli) *cobra.Command{
 		newServe, newRun, newEgress, newShim, newDemo, newTask, newToken, newCredential, newMCP, newDelegate, newHold, newAttest, newConsole, newNotify, newRequests, newBreakGlass, newLeases, newProviders, newSecrets, newAudit, newTranscripts, newPolicy,
-		newKeys, newConfig, newMigrate, newDoctor, newBench, newVersion,
+		newKeys, newConfig, newMigrate, newDoctor, newHealth, newBench, newVersion,
 	} {
 		root.AddCommand(add(c))
 	}

@@ -51,6 +51,7 @@ var (
 	ErrCap        = errors.New("cap reached")                   //
 	ErrOwnerCap   = errors.New("cap of the owner reached")      // over all of its tasks
 	ErrLost       = errors.New("ledger lost data since marked") // see Guard
+	ErrEvicting   = errors.New("ledger may evict what must not be forgotten")
 	ErrExists     = errors.New("already exists")                //
 	ErrOutranked  = errors.New("an operator did that")          // only an operator undoes it
 	ErrUnjudged   = errors.New("an attestor cannot judge")      // it is down, as far as this process knows

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -178,5 +179,60 @@ func TestFaultReplicasRaceForOneLease(t *testing.T) {
 	}
 	if n := x.up.Calls(brokertest.OpRevoke); n != 3 {
 		t.Errorf("%d calls to revoke 3", n)
+	}
+}
+
+// Redis is flushed, or set to evict, while tokens live. Nobody is told that one of them is inactive,
+// nothing mints, and both work again once the database has refilled it.
+func TestFaultRedisForgets(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ harm, cure string }{
+		"flushed":      {"FLUSHALL", "PING"},
+		"may evict":    {"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction"},
+		"evicts a lot": {"CONFIG SET maxmemory-policy allkeys-lru maxmemory 1", "CONFIG SET maxmemory-policy noeviction maxmemory 100mb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := redistest.Run(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+			clock := &brokertest.Clock{}
+			ledger, err := redisstore.New(t.Context(), redisstore.Config{Addrs: []string{r.Addr}, Timeout: 20 * time.Second, Now: func() time.Time { return clock.Now() }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = ledger.Close() })
+			env := brokertest.New(t, brokertest.Config{Ledger: ledger, Clock: clock})
+			s := env.Open(t, brokertest.Spec())
+			tok, err := s.Ask(t, "orders:eu/1:read")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Do(c.harm)
+			if c.harm != "FLUSHALL" { // a look at its configuration is what tells
+				clock.Add(5 * time.Second)
+				if env.Broker.Ready(t.Context())[0].Err == nil {
+					t.Error("it is said to be up")
+				}
+			}
+			for range 3 {
+				_, err := env.Broker.Introspect(t.Context(), env.Principals[brokertest.Server], tok.Token.Reveal())
+				kindOf(t, err, broker.Unavailable)
+				_, err = s.Ask(t, "orders:eu/1:read")
+				kindOf(t, err, broker.Unavailable)
+			}
+			r.Do(c.cure)
+			clock.Add(5 * time.Second)
+			ctx, stop := context.WithCancel(t.Context())
+			ran := make(chan struct{})
+			go func() { defer close(ran); _ = env.Broker.Run(ctx) }()
+			defer func() { stop(); <-ran }()
+			eventually(t, "refilled", func() bool { return env.Broker.Ready(t.Context())[0].Err == nil })
+			if !env.Active(t, tok.Token.Reveal()) {
+				t.Error("the token did not come back with the refill")
+			}
+			clock.Add(time.Second) // a proof of the second in which the loss was noticed is refused
+			if _, err := s.Ask(t, "orders:eu/1:read"); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -13,7 +13,9 @@ import (
 // compound step is atomic (I10). All times are truncated to milliseconds.
 //
 // An error that is none of the sentinels means "could not judge": the broker
-// fails closed.
+// fails closed. So do ErrLost and ErrEvicting: each call that would answer "there is no such
+// task, lease, value or claim" looks at the same moment whether data was lost, and answers
+// ErrLost when it was.
 type Ledger interface {
 	TaskTable
 	LeaseTable
@@ -112,7 +114,8 @@ type LeaseTable interface {
 	// publishes an Event. first is false when it was ended before.
 	EndLease(ctx context.Context, l LiveLease, at time.Time) (first bool, err error)
 	// Status says whether the lease is live: known, unexpired at now, not ended,
-	// and its task not closed. Unknown is false, never an error.
+	// and its task not closed. Unknown is false, unless the ledger may have lost the lease:
+	// then it is ErrLost.
 	Status(ctx context.Context, taskID, leaseID string, now time.Time) (alive bool, err error)
 	// Follow returns up to max events after cursor ("" = from the oldest kept)
 	// and the next cursor, waiting up to wait for the first. It keeps events at
@@ -158,6 +161,7 @@ type Admission struct {
 	TaskID string // "" = no task
 	Claims []Claim
 	Rates  []Rate
+	Refill bool // the Journal refills the ledger: a loss that is known already is no obstacle
 }
 
 // Gate holds claims, rates and one-time values.
@@ -189,8 +193,9 @@ func (e *RateError) Error() string { return "rate exceeded: " + e.Key }
 // without persistence, failover to a lagging replica, flush).
 type Guard interface {
 	// Check returns nil, ErrLost when data written before is gone since the
-	// last Mark of any process, or another error when the store cannot be
-	// reached or is configured so that it could evict.
+	// last Mark of any process, ErrEvicting while the store is configured so that it
+	// could evict, then ErrLost until the next Mark, or another error when the store
+	// cannot be reached.
 	Check(ctx context.Context) error
 	// Mark says that the ledger is complete now.
 	Mark(ctx context.Context) error

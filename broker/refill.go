@@ -116,7 +116,7 @@ func (b *Broker) refillOpen(ctx context.Context, now time.Time) (int, error) {
 		if err := b.cfg.Ledger.PutTask(ctx, l, b.keep(t)); err != nil {
 			return err
 		}
-		live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: t.ID})
+		live, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: t.ID, Refill: true})
 		if err != nil {
 			return err
 		}

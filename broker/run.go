@@ -98,6 +98,11 @@ func (b *Broker) watch(ctx context.Context) {
 	if err == nil && !b.down.Load() || b.lacks() != nil {
 		return
 	}
+	if errors.Is(err, ErrEvicting) && !b.down.Swap(true) {
+		b.cuts.tell(Cutter.Doubt)
+		b.cfg.Logger.ErrorContext(ctx, "the ledger may evict what must not be forgotten; nothing mints until it may not, and is refilled", "error", err)
+		b.note(ctx, b.entry(audit.LedgerLost, self, nil))
+	}
 	if err != nil && !errors.Is(err, ErrLost) {
 		return // unreachable: every call fails by itself, and nothing was lost yet
 	}

@@ -2,11 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"ebb/broker"
 )
 
 // canaries is how many canaries a Cluster has, spread evenly over the slots: a
@@ -27,10 +30,13 @@ type guard struct {
 	calls  atomic.Uint64
 	losses atomic.Int64
 
+	evicting atomic.Bool // a server may evict, as far as Check knows
+
 	mu      sync.Mutex
 	birds   []*canary
-	masters map[string]int // address of a master -> its canary, in a Cluster
-	servers int64          // when the servers' configuration was last checked
+	masters map[string]int   // address of a master -> its canary, in a Cluster
+	servers int64            // when the servers' configuration was last checked
+	evicted map[string]int64 // keys that each run of a server has evicted when it was last checked
 }
 
 type canary struct {
@@ -41,7 +47,7 @@ type canary struct {
 }
 
 func newGuard(cluster bool, field string) *guard {
-	g := &guard{field: field, masters: map[string]int{}}
+	g := &guard{field: field, masters: map[string]int{}, evicted: map[string]int64{}}
 	if !cluster {
 		g.birds = []*canary{{tag: "0"}}
 		return g
@@ -72,10 +78,11 @@ func crc16(s string) (crc uint16) {
 	return crc
 }
 
-// sighting is one raise: what was known when it was sent, and its answer.
+// sighting is one raise or one look: what was known when it was sent, the least count that
+// shows that nothing was lost, and its answer.
 type sighting struct {
 	bird         *canary
-	epoch, count int64
+	epoch, least int64
 	cmd          *redis.SliceCmd
 }
 
@@ -87,7 +94,52 @@ func (s *Store) raise(ctx context.Context, key string) sighting {
 func (s *Store) look(ctx context.Context, bird *canary) sighting {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
-	return sighting{bird, bird.epoch, bird.count, redis.NewSliceCmd(ctx, canaryScript.args(1, s.keys.canary(bird.tag), s.guard.field)...)}
+	return sighting{bird, bird.epoch, bird.count + 1, redis.NewSliceCmd(ctx, canaryScript.args(1, s.keys.canary(bird.tag), s.guard.field)...)}
+}
+
+// sight prepares reading the canary that lives with key, which costs no write. It is sent
+// behind the command whose answer it vouches for: what was there before a loss that it shows
+// was never lost, and what is missing after one that it does not show was never there.
+func (s *Store) sight(ctx context.Context, key string) sighting {
+	bird := s.birdOf(ctx, key)
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	return sighting{bird, bird.epoch, bird.count, redis.NewSliceCmd(ctx, "hmget", s.keys.canary(bird.tag), "e", s.guard.field)}
+}
+
+// absent is err, which says that something is not there, unless the ledger may have lost it.
+func (s *Store) absent(ctx context.Context, key string, err error) error {
+	g := s.sight(ctx, key)
+	if rerr := s.run(ctx, g.cmd); rerr != nil {
+		return rerr
+	}
+	return first(s.doubt(true, g), err)
+}
+
+// doubt observes sightings and returns why the answer before them counts for nothing, or nil.
+// A loss that was known before they were sent counts only with known.
+func (s *Store) doubt(known bool, looks ...sighting) error {
+	if s.guard.evicting.Load() {
+		return fmt.Errorf("redis: %w", broker.ErrEvicting)
+	}
+	for _, g := range looks {
+		if fresh, lost := s.observe(g); fresh || known && lost {
+			return fmt.Errorf("redis: %w", broker.ErrLost)
+		}
+	}
+	return nil
+}
+
+// distrust makes the ledger count as lost until the next Mark.
+func (g *guard) distrust() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range g.birds {
+		if !b.lost && b.epoch > 0 {
+			g.losses.Add(1)
+		}
+		b.lost = true
+	}
 }
 
 // birdOf finds the canary on the master of key. While the map of masters, which
@@ -137,28 +189,31 @@ func (s *Store) flock(ctx context.Context) ([]*canary, error) {
 	return out, nil
 }
 
-// observe judges the answer to a raise. What it is compared with was known
-// before it was sent, so answers may come in any order.
-func (s *Store) observe(g sighting) {
+// observe judges the answer to a raise or a look. What it is compared with was known
+// before it was sent, so answers may come in any order. fresh: it shows a loss that was not
+// known; lost: the ledger is not complete.
+func (s *Store) observe(g sighting) (fresh, lost bool) {
 	r := reply(g.cmd.Val())
 	if g.cmd.Err() != nil || len(r) != 2 {
-		return
+		return false, false
 	}
 	epoch, count := r.num(0), r.num(1)
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
 	b := g.bird
-	if epoch > g.epoch && g.epoch > 0 && count <= g.count {
+	if epoch > g.epoch && g.epoch > 0 && count < g.least {
 		s.guard.losses.Add(1) // somebody else noticed a loss and has cured it
+		fresh = true
 	}
-	lost := epoch == 0 || epoch < g.epoch || epoch == g.epoch && count <= g.count
+	missing := epoch == 0 || epoch < g.epoch || epoch == g.epoch && count < g.least
 	switch {
-	case lost && epoch < b.epoch && g.epoch < b.epoch:
-		return // an old answer from before a Mark
-	case lost:
+	case missing && epoch < b.epoch && g.epoch < b.epoch:
+		return true, true // an old answer from before a Mark
+	case missing:
 		if !b.lost && b.epoch > 0 {
 			s.m.lost.Inc()
 			s.guard.losses.Add(1)
+			fresh = true
 		}
 		b.lost, b.count = true, count // from here on, counting goes on
 	case epoch > b.epoch: // somebody marked the ledger complete
@@ -166,4 +221,5 @@ func (s *Store) observe(g sighting) {
 	case epoch == b.epoch:
 		b.count = max(b.count, count)
 	}
+	return fresh, b.lost
 }

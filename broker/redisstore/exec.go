@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"ebb/broker"
 )
 
 //go:embed scripts/*.lua
@@ -178,7 +180,19 @@ func wrap(err error) error {
 	if err == nil {
 		return nil
 	}
+	for prefix, reason := range refusals {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return fmt.Errorf("redis: %w: %w", reason, err)
+		}
+	}
 	return fmt.Errorf("redis: %w", err)
+}
+
+// refusals are errors of a server that answers and takes no writes.
+var refusals = map[string]broker.Reason{
+	"OOM ":      "the server's memory is full: raise maxmemory, nothing was lost",
+	"MISCONF ":  "the server cannot save to its disk and takes no writes: free space or mend the disk",
+	"READONLY ": "the server is a read-only replica: name the master",
 }
 
 // nonce names one call, so that its second transmission is not a second call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,15 @@ func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, err
 	if len(a.Claims) > 0 {
 		q.nonce = s.nonce()
 	}
-	if err := s.runHot(ctx, q.commands(ctx, s)...); err != nil {
+	cmds := q.commands(ctx, s)
+	looks := s.sights(ctx, cmds)
+	for _, l := range looks {
+		cmds = append(cmds, l.cmd)
+	}
+	if err := s.runHot(ctx, cmds...); err != nil {
+		return broker.Live{}, err
+	}
+	if err := s.doubt(a.TaskID != "" && !a.Refill, looks...); err != nil {
 		return broker.Live{}, err
 	}
 	head, err := q.judge()
@@ -40,6 +49,18 @@ func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, err
 		return broker.Live{}, err
 	}
 	return s.live(ctx, a.TaskID, head)
+}
+
+// sights are a look at the canary of each master that scripts run at.
+func (s *Store) sights(ctx context.Context, scripts []redis.Cmder) []sighting {
+	var looks []sighting
+	for _, cmd := range scripts {
+		g := s.sight(ctx, cmd.Args()[3].(string)) // the first key
+		if !slices.ContainsFunc(looks, func(l sighting) bool { return l.bird == g.bird }) {
+			looks = append(looks, g)
+		}
+	}
+	return looks
 }
 
 func valid(a broker.Admission) error {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,16 +12,18 @@ import (
 )
 
 // serversEvery is how often Check looks at the servers' configuration.
-const serversEvery = 10 * time.Second
+const serversEvery = 2 * time.Second
 
 // Check implements broker.Guard: one round trip to each master. It notices
 //
 //   - a flush, and a restart without its data: the canaries are gone;
+//   - a server that may evict, or did so for a moment, until the next Mark;
 //   - a failover to a replica that lacks a close or an end this process made, or
 //     anything else it wrote before its last Check (each raises a counter): the
 //     counter is behind.
 //
-// It does not notice the loss of a lease or claim written after the last raise:
+// A flush is noticed by every call that misses something, too, in the same round trip. Nothing
+// notices the loss, in a failover, of a lease or claim written after the last raise:
 // a lost lease is unknown and so not valid; a lost claim could be made again for
 // as long as Check's caller lets pass between two calls. In a Cluster a master
 // with fewer than 512 slots in a row may have no canary and is then not watched.
@@ -81,9 +84,15 @@ func (s *Store) checkServersSometimes(ctx context.Context) error {
 	if since >= 0 && since < serversEvery.Milliseconds() {
 		return ctx.Err()
 	}
-	if err := s.checkServers(ctx); err != nil {
+	err := s.checkServers(ctx)
+	if errors.Is(err, broker.ErrEvicting) {
+		s.guard.evicting.Store(true)
+		s.guard.distrust()
+	}
+	if err != nil {
 		return err
 	}
+	s.guard.evicting.Store(false)
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
 	s.guard.servers = now
@@ -109,7 +118,7 @@ func (s *Store) Mark(ctx context.Context) error {
 		}
 	}
 	for i, b := range s.guard.birds {
-		looks[i] = sighting{b, b.epoch, b.count, redis.NewSliceCmd(ctx, markScript.args(1, s.keys.canary(b.tag), s.guard.field, b.count, least, lost)...)}
+		looks[i] = sighting{b, b.epoch, b.count + 1, redis.NewSliceCmd(ctx, markScript.args(1, s.keys.canary(b.tag), s.guard.field, b.count, least, lost)...)}
 		cmds[i] = looks[i].cmd
 	}
 	s.guard.mu.Unlock()

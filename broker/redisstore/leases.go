@@ -35,12 +35,20 @@ func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limits broker.
 	}
 	put := redis.NewIntCmd(ctx, args...)
 	if o != nil && !both {
-		return s.putApart(ctx, put, o, l, limits, now, life)
+		return s.refusedPut(ctx, s.putApart(ctx, put, o, l, limits, now, life), l, refill)
 	}
 	if err := s.runHot(ctx, put); err != nil {
 		return err
 	}
-	return refusal(put.Val(), l, limits)
+	return s.refusedPut(ctx, refusal(put.Val(), l, limits), l, refill)
+}
+
+// refusedPut is err, unless the task is not known because the ledger lost it.
+func (s *Store) refusedPut(ctx context.Context, err error, l broker.LiveLease, refill bool) error {
+	if refill || !errors.Is(err, broker.ErrNotFound) {
+		return err
+	}
+	return s.absent(ctx, s.keys.task(l.TaskID), err)
 }
 
 // putApart sends put to the node of the task and takes the place at that of the
@@ -103,10 +111,15 @@ func (s *Store) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) 
 }
 
 // Status implements broker.LeaseTable. A closed task has no leases and an ended
-// lease is not among them, so one command says it all.
+// lease is not among them, so one command says it all; a look at the canary behind it says
+// whether it can be believed.
 func (s *Store) Status(ctx context.Context, taskID, leaseID string, now time.Time) (bool, error) {
-	cmd := redis.NewFloatCmd(ctx, "zscore", s.keys.leases(taskID), leaseID)
-	if err := s.runHot(ctx, cmd); err != nil {
+	key := s.keys.leases(taskID)
+	cmd, look := redis.NewFloatCmd(ctx, "zscore", key, leaseID), s.sight(ctx, key)
+	if err := s.runHot(ctx, cmd, look.cmd); err != nil {
+		return false, err
+	}
+	if err := s.doubt(true, look); err != nil {
 		return false, err
 	}
 	if errors.Is(cmd.Err(), redis.Nil) {

@@ -70,7 +70,7 @@ func TestFlush(t *testing.T) {
 	}()
 	before := []int64{a.Losses(), b.Losses()}
 	c.do("flushall")
-	if alive, err := a.Status(t.Context(), l.TaskID, l.ID, time.Now()); alive || err != nil {
+	if alive, err := a.Status(t.Context(), l.TaskID, l.ID, time.Now()); alive || !errors.Is(err, broker.ErrLost) {
 		t.Errorf("after the flush Status is %t, %v", alive, err)
 	}
 	for range 2 {
@@ -157,10 +157,10 @@ func TestRestartWithoutData(t *testing.T) {
 	c.Start()
 	c.until("the client reconnects", func() bool {
 		_, err := s.Status(t.Context(), l.TaskID, l.ID, time.Now())
-		return err == nil
+		return errors.Is(err, broker.ErrLost)
 	})
 	check(t, "after the restart", s, broker.ErrLost)
-	if err := s.PutLease(t.Context(), l, broker.LeaseLimits{}, false); !errors.Is(err, broker.ErrNotFound) {
+	if err := s.PutLease(t.Context(), l, broker.LeaseLimits{}, false); !errors.Is(err, broker.ErrLost) {
 		t.Errorf("PutLease: %v", err)
 	}
 }
@@ -181,9 +181,9 @@ func TestRolledBack(t *testing.T) {
 	c.Start()
 	c.until("the client reconnects", func() bool {
 		_, err := a.Status(t.Context(), l.TaskID, l.ID, time.Now())
-		return err == nil
+		return errors.Is(err, broker.ErrLost)
 	})
-	if alive, _ := a.Status(t.Context(), l.TaskID, l.ID, time.Now()); !alive {
+	if alive, _ := b.Status(t.Context(), l.TaskID, l.ID, time.Now()); !alive {
 		t.Errorf("the dump does not lack the close: this tests nothing")
 	}
 	for range 3 { // it stays lost, however often others raise their counters
@@ -232,16 +232,16 @@ func TestSentinelFailover(t *testing.T) {
 		t.Errorf("a close was acknowledged without its replica")
 	}
 	master.Kill()
-	var alive bool
 	master.until("the failover", func() bool {
-		alive, err = s.Status(t.Context(), l.TaskID, l.ID, time.Now())
-		return err == nil
+		_, err = s.Status(t.Context(), l.TaskID, l.ID, time.Now())
+		return errors.Is(err, broker.ErrLost)
 	})
-	if !alive {
+	fresh := connect(t, config)
+	if alive, err := fresh.Status(t.Context(), l.TaskID, l.ID, time.Now()); !alive || err != nil {
 		t.Errorf("the replica does not lack the close: this tests nothing")
 	}
 	check(t, "after the failover", s, broker.ErrLost)
-	if alive, err := s.Status(t.Context(), "tsk_2", "lse_tsk_2", time.Now()); alive || err != nil {
+	if alive, err := fresh.Status(t.Context(), "tsk_2", "lse_tsk_2", time.Now()); alive || err != nil {
 		t.Errorf("a close that the replica had confirmed is gone: %t, %v", alive, err)
 	}
 }
@@ -252,6 +252,7 @@ func TestWaitReplicas(t *testing.T) {
 	config := c.config()
 	config.WaitReplicas, config.Timeout = 1, 2*time.Second
 	s := connect(t, config)
+	must(t, s.Mark(t.Context()))
 	l := openTask(t, s, "tsk_1")
 	if _, _, err := closeTask(t.Context(), s, "tsk_1"); err == nil {
 		t.Errorf("a close without a replica was acknowledged")
@@ -262,4 +263,127 @@ func TestWaitReplicas(t *testing.T) {
 	if _, err := s.EndLease(t.Context(), l, time.Now()); err == nil {
 		t.Errorf("an end without a replica was acknowledged")
 	}
+}
+
+// After a flush no call says that something is not there, or was not used before: not the first
+// one, before any Check, and not those that come while the ledger is refilled.
+func TestFlushIsNoticedByEveryCall(t *testing.T) {
+	t.Parallel()
+	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+	claim := []broker.Claim{{Key: "dpop:x", Value: "1", Until: in(time.Hour)}}
+	for name, call := range map[string]func(s *redisstore.Store, l broker.LiveLease) error{
+		"Status": func(s *redisstore.Store, l broker.LiveLease) error {
+			_, err := s.Status(t.Context(), l.TaskID, l.ID, time.Now())
+			return err
+		},
+		"Admit": func(s *redisstore.Store, l broker.LiveLease) error {
+			_, err := s.Admit(t.Context(), broker.Admission{TaskID: l.TaskID})
+			return err
+		},
+		"claim": func(s *redisstore.Store, _ broker.LiveLease) error {
+			_, err := s.Admit(t.Context(), broker.Admission{Claims: claim})
+			return err
+		},
+		"PutLease": func(s *redisstore.Store, l broker.LiveLease) error {
+			return s.PutLease(t.Context(), l, broker.LeaseLimits{}, false)
+		},
+		"Touch": func(s *redisstore.Store, l broker.LiveLease) error {
+			_, err := s.Touch(t.Context(), l.TaskID, broker.Touch{Due: in(time.Minute)})
+			return err
+		},
+		"Take": func(s *redisstore.Store, _ broker.LiveLease) error {
+			_, err := s.Take(t.Context(), "tkt:x")
+			return err
+		},
+		"pause": func(s *redisstore.Store, l broker.LiveLease) error {
+			_, _, err := s.SetState(t.Context(), l.TaskID, broker.TaskPaused, time.Now(), in(time.Hour))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t)
+			s := connect(t, c.config())
+			must(t, s.Mark(t.Context()))
+			l := openTask(t, s, "tsk_1")
+			if _, err := s.Admit(t.Context(), broker.Admission{Claims: claim}); err != nil {
+				t.Fatal(err)
+			}
+			c.do("flushall")
+			before := s.Losses()
+			if err := call(s, l); !errors.Is(err, broker.ErrLost) || s.Losses() != before+1 {
+				t.Errorf("the first call: %v, %d losses; want ErrLost and one loss", err, s.Losses()-before)
+			}
+			if err := call(s, l); name != "claim" && !errors.Is(err, broker.ErrLost) {
+				t.Errorf("while it is lost: %v", err)
+			}
+			if _, err := s.Admit(t.Context(), broker.Admission{TaskID: "tsk_1", Refill: true}); !errors.Is(err, broker.ErrNotFound) {
+				t.Errorf("a refill reads a task that is not there: %v", err)
+			}
+			must(t, s.Mark(t.Context()))
+			openTask(t, s, "tsk_1")
+			if alive, err := s.Status(t.Context(), l.TaskID, l.ID, time.Now()); !alive || err != nil {
+				t.Errorf("after the refill: %t, %v", alive, err)
+			}
+		})
+	}
+}
+
+// A server that may evict is not believed, whatever it still knows, until it may not any more and
+// the ledger was refilled; nor is one that did so between two looks.
+func TestEvictionAtRuntime(t *testing.T) {
+	t.Parallel()
+	c := start(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+	clock := time.Now()
+	config := c.config()
+	config.Now = func() time.Time { return clock }
+	s := connect(t, config)
+	must(t, s.Mark(t.Context()))
+	l := openTask(t, s, "tsk_1")
+	doubtful := func(when string, want error) {
+		t.Helper()
+		clock = clock.Add(time.Minute)
+		check(t, when, s, want)
+		if alive, err := s.Status(t.Context(), l.TaskID, l.ID, clock); alive || !errors.Is(err, want) {
+			t.Errorf("%s: Status is %t, %v", when, alive, err)
+		}
+		if _, err := s.Admit(t.Context(), broker.Admission{TaskID: l.TaskID}); !errors.Is(err, want) {
+			t.Errorf("%s: Admit: %v", when, err)
+		}
+	}
+	before := s.Losses()
+	c.do("config", "set", "maxmemory-policy", "allkeys-lru")
+	doubtful("while it may evict", broker.ErrEvicting)
+	doubtful("still", broker.ErrEvicting)
+	if _, err := s.Admit(t.Context(), broker.Admission{Claims: []broker.Claim{{Key: "k", Until: clock.Add(time.Minute)}}}); !errors.Is(err, broker.ErrEvicting) {
+		t.Errorf("a claim while claims may be evicted: %v", err)
+	}
+	c.do("config", "set", "maxmemory-policy", "noeviction")
+	doubtful("when it may not any more", broker.ErrLost)
+	must(t, s.Mark(t.Context()))
+	check(t, "after the refill", s, nil)
+	if alive, err := s.Status(t.Context(), l.TaskID, l.ID, clock); !alive || err != nil || s.Losses() == before {
+		t.Errorf("after the refill: %t, %v, %d losses", alive, err, s.Losses()-before)
+	}
+
+	c.do("config", "set", "maxmemory-policy", "allkeys-random", "maxmemory", "1")
+	c.try("set", "one-too-many", strings.Repeat("x", 1000))
+	c.do("config", "set", "maxmemory-policy", "noeviction", "maxmemory", "100mb")
+	clock = clock.Add(time.Minute)
+	check(t, "after a moment in which it evicted", s, broker.ErrLost)
+}
+
+// A Redis that takes no writes because its memory is full is down, and says why.
+func TestMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	c := start(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+	s := connect(t, c.config())
+	must(t, s.Mark(t.Context()))
+	c.do("config", "set", "maxmemory", "1")
+	err := s.Check(t.Context())
+	if reason, ok := errors.AsType[broker.Reason](err); !ok || !strings.Contains(string(reason), "maxmemory") {
+		t.Errorf("Check of a server without memory: %v", err)
+	}
+	c.do("config", "set", "maxmemory", "100mb")
+	check(t, "with memory again", s, nil)
 }

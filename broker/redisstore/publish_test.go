@@ -44,6 +44,7 @@ func TestPublishedLate(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	s := connect(t, c.config())
+	must(t, s.Mark(t.Context()))
 	for i, repair := range map[string]func(id string, l broker.LiveLease) error{
 		"close": func(id string, l broker.LiveLease) error {
 			_, first, err := closeTask(t.Context(), s, id)

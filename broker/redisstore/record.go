@@ -77,7 +77,7 @@ func (s *Store) live(ctx context.Context, id, text string) (broker.Live, error) 
 	}
 	all := cmd.Val()
 	if all["h"] == "" {
-		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+		return broker.Live{}, s.absent(ctx, s.keys.task(id), fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
 	}
 	if h, err = parseHead(all["h"]); err != nil {
 		return broker.Live{}, err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"ebb/broker"
 )
 
 // checkServers asks every master whether it can be trusted with a ledger.
@@ -59,9 +61,25 @@ func (s *Store) checkServer(ctx context.Context, c redis.Cmdable) error {
 		policy, limit = conf["maxmemory-policy"], conf["maxmemory"]
 	}
 	if policy != "noeviction" && limit != "0" {
-		return fmt.Errorf("redis: maxmemory-policy is %q with maxmemory %s, so the server may evict what must not be forgotten; set maxmemory-policy noeviction", policy, limit)
+		return fmt.Errorf("redis: maxmemory-policy is %q with maxmemory %s: %w: %w", policy, limit, mayEvict, broker.ErrEvicting)
 	}
+	s.noteEvicted(facts)
 	return nil
+}
+
+const mayEvict broker.Reason = "the server may evict what must not be forgotten: set maxmemory-policy noeviction"
+
+// noteEvicted compares how many keys a server has evicted with what was known: one that might
+// evict for a moment, between two looks, has lost data.
+func (s *Store) noteEvicted(facts map[string]string) {
+	run, n := facts["run_id"], int64(atoi(facts["evicted_keys"]))
+	s.guard.mu.Lock()
+	before, known := s.guard.evicted[run]
+	s.guard.evicted[run] = n
+	s.guard.mu.Unlock()
+	if known && n > before {
+		s.guard.distrust()
+	}
 }
 
 // forbidden reports whether err is the server's refusal of a command.

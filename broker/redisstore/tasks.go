@@ -84,7 +84,7 @@ func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState,
 	r := reply(cmd.Val())
 	switch r.num(0) {
 	case -1:
-		return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+		return broker.Counts{}, false, s.absent(ctx, key, fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
 	case -2:
 		return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
 	}
@@ -128,7 +128,7 @@ func (s *Store) Touch(ctx context.Context, id string, u broker.Touch) (broker.Li
 	}
 	switch cmd.Val() {
 	case int64(-1):
-		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrNotFound)
+		return broker.Live{}, s.absent(ctx, s.keys.task(id), fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
 	case int64(-2):
 		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
 	case int64(-3):

@@ -25,7 +25,7 @@ func (s *Store) Take(ctx context.Context, key string) (string, error) {
 		return "", err
 	}
 	if errors.Is(cmd.Err(), redis.Nil) {
-		return "", fmt.Errorf("one-time value: %w", broker.ErrNotFound)
+		return "", s.absent(ctx, s.keys.value(key), fmt.Errorf("one-time value: %w", broker.ErrNotFound))
 	}
 	return cmd.Val(), nil
 }

@@ -63,18 +63,22 @@ func (s *Server) Start() {
 	s.t.Fatal("redis-server does not answer")
 }
 
-func (s *Server) answers() bool {
+func (s *Server) answers() bool { return s.Do("PING") == "+PONG\r\n" }
+
+// Do sends one command, written as on a terminal, and returns the first line of the answer, or ""
+// when there is none.
+func (s *Server) Do(command string) string {
 	c, err := net.DialTimeout("tcp", s.Addr, 10*time.Second)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := c.Write([]byte("PING\r\n")); err != nil {
-		return false
+	if _, err := c.Write([]byte(command + "\r\n")); err != nil {
+		return ""
 	}
-	line, err := bufio.NewReader(c).ReadString('\n')
-	return err == nil && line == "+PONG\r\n"
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	return line
 }
 
 // Kill is kill -9.

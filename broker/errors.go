@@ -52,10 +52,10 @@ var (
 	ErrOwnerCap   = errors.New("cap of the owner reached")      // over all of its tasks
 	ErrLost       = errors.New("ledger lost data since marked") // see Guard
 	ErrEvicting   = errors.New("ledger may evict what must not be forgotten")
-	ErrExists     = errors.New("already exists")                //
-	ErrOutranked  = errors.New("an operator did that")          // only an operator undoes it
-	ErrUnjudged   = errors.New("an attestor cannot judge")      // it is down, as far as this process knows
-	ErrUnwritten  = errors.New("the record takes no writes")    //
+	ErrExists     = errors.New("already exists")             //
+	ErrOutranked  = errors.New("an operator did that")       // only an operator undoes it
+	ErrUnjudged   = errors.New("an attestor cannot judge")   // it is down, as far as this process knows
+	ErrUnwritten  = errors.New("the record takes no writes") //
 	ErrMissing    = errors.New("the database lacks entries of the audit log that were durable")
 	ErrOwed       = errors.New("its end is owed at a provider") // only the lane can say how it ended
 )

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"time"
 
@@ -35,7 +36,16 @@ type BoxSpec struct {
 	// Identity is BoxByRunner for a box that is not on ebb's machine; "" = it is, and is known as ebb
 	// knows its boxes.
 	Identity BoxIdentity `json:"identity,omitempty"`
+	// Forward: the socket that the sandbox connects to is the runner's. On ebb's machine the runner
+	// passes each connection on through Box.Socket. BoxByRunner implies it.
+	Forward bool `json:"forward,omitempty"`
+	// ID is that of a box of this task that was open before ebb restarted. The box is opened anew, with
+	// the CA that its sandbox trusts. "" = another box.
+	ID string `json:"id,omitempty"`
 }
+
+// boxForm is what the id of a box looks like.
+var boxForm = regexp.MustCompile(`^` + boxPrefix + `[0-9a-f]{32}$`)
 
 // Box is a way out of a sandbox, for one tool of one task. It is open in one process and
 // on one machine, and ends with its task.
@@ -43,7 +53,7 @@ type Box struct {
 	ID        string      `json:"id"` // "box_..."
 	TaskID    string      `json:"task_id"`
 	Tool      string      `json:"tool,omitempty"` // "" = any of the task's
-	Socket    string      `json:"socket"`         // path of a unix socket that speaks HTTP; its directory is the box's alone; "" = the box is on another machine
+	Socket    string      `json:"socket"`         // path of a unix socket that speaks HTTP, in a directory of the box's alone; with BoxSpec.Forward, where its connections are passed on; "" = the box is on another machine
 	CA        string      `json:"ca"`             // PEM of the CA that vouches for what is in tunnels, in this box alone
 	Identity  BoxIdentity `json:"identity"`
 	State     BoxState    `json:"state"`
@@ -57,9 +67,12 @@ func (x Box) Caller() Caller { return Caller{TaskID: x.TaskID, Tool: x.Tool, Abo
 
 // NewBox begins a box for a task of who: it must be open. Whoever makes the rest of it
 // calls BoxOpened before anybody can use it.
-func (b *Broker) NewBox(ctx context.Context, who Principal, taskID, tool string) (Box, error) {
-	if tool != "" && !kindForm.MatchString(tool) {
+func (b *Broker) NewBox(ctx context.Context, who Principal, taskID string, spec BoxSpec) (Box, error) {
+	switch {
+	case spec.Tool != "" && !kindForm.MatchString(spec.Tool):
 		return Box{}, E(Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
+	case spec.ID != "" && !boxForm.MatchString(spec.ID):
+		return Box{}, E(Invalid, "id must be that of a box of this task: box_ and 32 of 0-9 a-f. Leave it out for another box.", nil)
 	}
 	t, err := b.mine(ctx, who, certain, taskID)
 	switch {
@@ -70,7 +83,11 @@ func (b *Broker) NewBox(ctx context.Context, who Principal, taskID, tool string)
 	case t.State != TaskOpen:
 		return Box{}, E(Conflict, "The task is paused. Resume it first.", ErrTaskPaused)
 	}
-	return Box{ID: newID(boxPrefix), TaskID: t.ID, Tool: tool, State: BoxWaiting, ExpiresAt: t.Deadline, Above: t.Ancestors}, nil
+	id := spec.ID
+	if id == "" {
+		id = newID(boxPrefix)
+	}
+	return Box{ID: id, TaskID: t.ID, Tool: spec.Tool, State: BoxWaiting, ExpiresAt: t.Deadline, Above: t.Ancestors}, nil
 }
 
 // MayBox says whether who may change the boxes of a task.

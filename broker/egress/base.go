@@ -46,10 +46,19 @@ func fromElsewhere(host string, h http.Header) bool {
 	return false
 }
 
+// originForm is the path and query of a request. A client that sends requests for the endpoint itself through
+// the proxy names the whole URL (absolute-form, RFC 9112 section 3.2.2).
+func originForm(r *http.Request) string {
+	if path, is := strings.CutPrefix(r.RequestURI, "http://"+r.Host); is && strings.HasPrefix(path, "/") && ownName(r.Host) {
+		return path
+	}
+	return r.RequestURI
+}
+
 // to sends a request to the host that its path begins with, by https and under the rules
 // of a tunnel to that host. What Host says is where the socket is reached, and nothing else.
-func (b *box) to(w http.ResponseWriter, r *http.Request) {
-	name, path, below := strings.Cut(strings.TrimPrefix(r.RequestURI, toPath), "/")
+func (b *box) to(w http.ResponseWriter, r *http.Request, uri string) {
+	name, path, below := strings.Cut(strings.TrimPrefix(uri, toPath), "/")
 	h, err := exact.ParseHost(name, 443)
 	if err != nil {
 		b.refuse(w, r, err)
@@ -57,7 +66,7 @@ func (b *box) to(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), tunnelKey{}, &tunnel{host: h}))
 	u, err := url.ParseRequestURI("/" + path)
-	if err != nil || !below || r.URL.Host != "" {
+	if err != nil || !below {
 		b.refuse(w, r, deny(exact.AmbiguousPath, nil))
 		return
 	}

@@ -25,19 +25,23 @@ func TestBaseURL(t *testing.T) {
 		t.Errorf("arrived: %+v", got)
 	}
 	for name, c := range map[string]struct{ target, reason string }{
-		"E24 absolute":        {"http://api.example.com/to/" + b.host + "/v1/x", "not_tunnelled"},
-		"E24 https absolute":  {"https://" + b.host + "/v1/x", "not_tunnelled"},
-		"E1 an address":       {"/to/1.2.3.4/v1/x", "ip_literal"},
-		"E3 decimal":          {"/to/2852039166/v1/x", "bad_host"},
-		"E16 an escaped dot":  {"/to/api%2eexample.com/v1/x", "bad_host"},
-		"E16 a login":         {"/to/a@" + b.host + "/v1/x", "bad_host"},
-		"E17 port 0":          {"/to/api.example.com:0/v1/x", "bad_port"},
-		"no host":             {"/to//v1/x", "bad_host"},
-		"no path":             {"/to/" + b.host, "ambiguous_path"},
-		"E55 up to another":   {"/to/" + b.host + "/../www.example.com/v1/x", "ambiguous_path"},
-		"E60 two slashes":     {"/to/" + b.host + "//v1/x", "ambiguous_path"},
-		"another host's path": {"/to/" + strings.Replace(b.host, "api.", "www.", 1) + "/v1/x", "not_allowed"},
-		"a path of no scope":  {"/to/" + b.host + "/v2/x", "not_allowed"},
+		"E24 absolute":                      {"http://api.example.com/to/" + b.host + "/v1/x", "not_tunnelled"},
+		"E24 https absolute":                {"https://" + b.host + "/v1/x", "not_tunnelled"},
+		"E1 an address":                     {"/to/1.2.3.4/v1/x", "ip_literal"},
+		"E3 decimal":                        {"/to/2852039166/v1/x", "bad_host"},
+		"E16 an escaped dot":                {"/to/api%2eexample.com/v1/x", "bad_host"},
+		"E16 a login":                       {"/to/a@" + b.host + "/v1/x", "bad_host"},
+		"E17 port 0":                        {"/to/api.example.com:0/v1/x", "bad_port"},
+		"no host":                           {"/to//v1/x", "bad_host"},
+		"no path":                           {"/to/" + b.host, "ambiguous_path"},
+		"E55 up to another":                 {"/to/" + b.host + "/../www.example.com/v1/x", "ambiguous_path"},
+		"E60 two slashes":                   {"/to/" + b.host + "//v1/x", "ambiguous_path"},
+		"another host's path":               {"/to/" + strings.Replace(b.host, "api.", "www.", 1) + "/v1/x", "not_allowed"},
+		"a path of no scope":                {"/to/" + b.host + "/v2/x", "not_allowed"},
+		"absolute, a server of the sandbox": {"http://localhost:8099/", "not_tunnelled"},
+		"absolute, with a login":            {"http://a@127.0.0.1:3128/to/" + b.host + "/v1/x", "not_tunnelled"},
+		"absolute, https":                   {"https://127.0.0.1:3128/to/" + b.host + "/v1/x", "not_tunnelled"},
+		"absolute, up to another":           {"http://127.0.0.1:3128/to/" + b.host + "/../www.example.com/v1/x", "ambiguous_path"},
 	} {
 		if out := get(c.target); !strings.HasPrefix(out, "HTTP/1.1 4") || !strings.Contains(out, c.reason) {
 			t.Errorf("%s: %q, want %s", name, out, c.reason)
@@ -48,6 +52,15 @@ func TestBaseURL(t *testing.T) {
 	}
 	if n := len(b.arrived()); n != 1 {
 		t.Errorf("%d requests arrived", n)
+	}
+	// A client that sends what is for the endpoint itself through the proxy is served.
+	for _, own := range []string{"http://127.0.0.1:3128", "http://localhost:3128"} {
+		if out := get(own + "/to/" + b.host + "/v1/x?a=%20b"); !strings.HasPrefix(out, "HTTP/1.1 200") {
+			t.Errorf("%s: %q", own, out)
+		}
+		if out := get(own + "/box"); !strings.HasPrefix(out, "HTTP/1.1 200") || !strings.Contains(out, x.s.Task.ID) {
+			t.Errorf("%s: %q", own, out)
+		}
 	}
 }
 

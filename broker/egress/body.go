@@ -83,7 +83,7 @@ func unblock(ctx context.Context, w http.ResponseWriter, r *http.Request) (over 
 		defer mu.Unlock()
 		conn, is := r.Context().Value(connKey{}).(net.Conn)
 		switch {
-		case returned || ctx.Err() == nil:
+		case returned || ctx.Err() == nil || stopping(ctx): // what ebb stops is answered, see drain
 		case is && r.ProtoMajor == 1:
 			_ = conn.Close()
 		default:

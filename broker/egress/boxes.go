@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +14,7 @@ import (
 
 // Runners says who may open boxes, and keeps the record of them; *broker.Broker does.
 type Runners interface {
-	NewBox(ctx context.Context, who broker.Principal, taskID, tool string) (broker.Box, error)
+	NewBox(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error)
 	MayBox(ctx context.Context, who broker.Principal, taskID string) error
 	TaskOver(taskID string, above ...string) bool
 	BoxRecord
@@ -36,6 +37,9 @@ type BoxConfig struct {
 	Identity broker.BoxIdentity // of boxes of this machine: BoxByKernel or BoxBySocket; "" = by the kernel
 	// Remote lets runners open boxes that are on other machines (broker.BoxByRunner).
 	Remote bool
+	// Key is what the keys of the CAs are derived from. With the same key a box that is opened anew after
+	// a restart has the CA that its sandbox trusts. nil = another key at each start.
+	Key []byte
 	// PerTask is how many boxes a task has at one time; 0 = 64.
 	PerTask int
 	Logger  *slog.Logger     // nil = discard
@@ -78,6 +82,10 @@ func NewBoxes(c BoxConfig) (*Boxes, error) {
 	if c.Identity != broker.BoxByKernel && c.Identity != broker.BoxBySocket {
 		return nil, errBoxWho
 	}
+	if c.Key == nil {
+		c.Key = make([]byte, 32)
+		_, _ = rand.Read(c.Key) // never fails (crypto/rand)
+	}
 	if c.PerTask <= 0 {
 		c.PerTask = 64
 	}
@@ -110,19 +118,20 @@ var (
 // Open makes a way out for a tool of a task, and the socket that leads to it; a box of another
 // machine has none here, see Enter.
 func (b *Boxes) Open(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error) {
-	x, err := b.cfg.Runners.NewBox(ctx, who, taskID, spec.Tool)
+	x, err := b.cfg.Runners.NewBox(ctx, who, taskID, spec)
 	if err != nil {
 		return broker.Box{}, err
 	}
 	if x.Identity, err = b.identity(spec.Identity); err != nil {
 		return broker.Box{}, err
 	}
-	ca, err := NewCA(x.TaskID, x.ExpiresAt, nil, b.cfg.Now)
+	ca, err := derivedCA(b.cfg.Key, x, b.cfg.Now)
 	if err != nil {
 		return broker.Box{}, broker.E(broker.Unavailable, "The box could not be made.", err)
 	}
 	x.CA = string(ca.PEM())
-	l, err := b.entrance(&x, func(ns uint64, err error) { b.cfg.Runners.BoxStranger(b.ctx, x, ns, err.Error()) })
+	b.replace(x)
+	l, err := b.entrance(&x, spec.Forward, func(ns uint64, err error) { b.cfg.Runners.BoxStranger(b.ctx, x, ns, err.Error()) })
 	if err != nil {
 		return broker.Box{}, err
 	}
@@ -136,6 +145,17 @@ func (b *Boxes) Open(ctx context.Context, who broker.Principal, taskID string, s
 		return broker.Box{}, err
 	}
 	return o.view(), nil
+}
+
+// replace ends a box that is open here still, and is about to be opened anew: its runner has lost it.
+func (b *Boxes) replace(x broker.Box) {
+	b.mu.Lock()
+	o := b.of[x.TaskID][x.ID]
+	b.mu.Unlock()
+	if o != nil {
+		o.cut(ErrBox)
+		b.forget(o)
+	}
 }
 
 // serve lets a box begin, unless its task has ended meanwhile.
@@ -169,7 +189,7 @@ func (b *Boxes) serve(o *opened, ca *CA) error {
 		err := b.cfg.Proxy.serve(ctx, o.l, o.box.Caller(), ca)
 		over()
 		b.forget(o)
-		if !errors.Is(err, ErrBox) && !errors.Is(err, ErrOver) {
+		if why(err) == "failed" {
 			b.cfg.Logger.WarnContext(ctx, "a box ended by itself", "task_id", task, "box", o.box.ID, "error", err)
 		}
 		b.cfg.Runners.BoxGone(context.WithoutCancel(ctx), broker.Self, o.box, why(err))
@@ -184,6 +204,8 @@ func why(err error) string {
 		return "task"
 	case errors.Is(err, ErrBox):
 		return "closed"
+	case errors.Is(err, errStopping):
+		return "stopped"
 	}
 	return "failed"
 }
@@ -214,10 +236,10 @@ func (b *Boxes) Doubt() { b.cfg.Proxy.Doubt() }
 // endTime is how long Close waits for the ends of requests to be on the record.
 const endTime = 10 * time.Second
 
-// Close ends every box and waits for them.
+// Close ends every box and waits for them. Requests that are under way are told that ebb is stopping.
 func (b *Boxes) Close() error {
 	b.mu.Lock() // none begins any more
-	b.stop(ErrBox)
+	b.stop(errStopping)
 	b.mu.Unlock()
 	b.served.Wait()
 	b.cfg.Proxy.ends.wait(endTime)

@@ -3,7 +3,9 @@ package egress
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -15,14 +17,16 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"ebb/broker"
 )
 
 // maxLeaves is how many names one task's certificates are kept for.
 const maxLeaves = 256
 
-// CA is the certificate authority of one task. Its keys are in this process's memory
-// and nowhere else, its certificate is trusted in the task's box alone, and both are
-// worthless after the task.
+// CA is the certificate authority of one sandbox. Its keys are in this process's memory, and are kept
+// nowhere: the key of a sandbox that Boxes opens is derived from ebb's secret (derivedCA). Its
+// certificate is trusted in that sandbox alone, and both are worthless after the task.
 type CA struct {
 	cert     *x509.Certificate
 	key      *ecdsa.PrivateKey
@@ -38,15 +42,37 @@ type CA struct {
 // at a certificate. names, if there are any, are all that it can certify (RFC 5280
 // section 4.2.1.10). now may be nil.
 func NewCA(taskID string, notAfter time.Time, names []string, now func() time.Time) (*CA, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+	}
+	return newCA(key, taskID, notAfter, names, now)
+}
+
+// derivedCA is the CA of one sandbox. The same secret, task and sandbox give the same key and the same
+// name, so that a sandbox goes on trusting its CA after a restart of ebb: what verifies a certificate is
+// the name and the key of its issuer (RFC 5280 section 6.1).
+func derivedCA(secret []byte, x broker.Box, now func() time.Time) (*CA, error) {
+	for n := 0; ; n++ { // a value that is no key is drawn once in 2^32
+		raw, err := hkdf.Key(sha256.New, secret, nil, fmt.Sprintf("%s %s %d", x.TaskID, x.ID, n), 32)
+		if err != nil {
+			return nil, fmt.Errorf("egress: a CA for %s: %w", x.TaskID, err)
+		}
+		if key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw); err == nil {
+			return newCA(key, x.TaskID, x.ExpiresAt, nil, now)
+		}
+	}
+}
+
+func newCA(key *ecdsa.PrivateKey, taskID string, notAfter time.Time, names []string, now func() time.Time) (*CA, error) {
 	if now == nil {
 		now = time.Now
 	}
-	c := &CA{notAfter: notAfter, now: now}
-	var err1, err2, err3 error
-	c.key, err1 = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	c.leafKey, err2 = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	c.leaves, err3 = simplelru.NewLRU[string, *tls.Certificate](maxLeaves, nil)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	c := &CA{key: key, notAfter: notAfter, now: now}
+	var err1, err2 error
+	c.leafKey, err1 = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	c.leaves, err2 = simplelru.NewLRU[string, *tls.Certificate](maxLeaves, nil)
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
 	}
 	serial, err := newSerial()

@@ -80,9 +80,12 @@ func (d *Door) Register(namespace uint64) error {
 
 // Carrier hands the connections of a box on to its ebb.
 type Carrier struct {
-	// Dial is required; client.Operator.ConnectBox does it. Its context ends the call, and not the
+	// Dial is required where Pass is not set; client.Operator.ConnectBox does it. Its context ends the call, and not the
 	// connection that came of it. ErrBusy has it called again a little later.
 	Dial func(context.Context) (io.ReadWriteCloser, error)
+	// Pass is for an ebb on this machine, instead of Dial: it passes a whole connection on, which is closed
+	// here afterwards. Its context ends with Serve. ErrBusy has it called again a little later.
+	Pass func(context.Context, *net.UnixConn) error
 	// Failed hears why a connection could not be taken or handed on, at most once a second and by one
 	// goroutine at a time; nil = nobody does.
 	Failed func(error)
@@ -140,8 +143,7 @@ func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 		}
 		all.Go(func() {
 			defer func() { <-room }()
-			out, err := c.dial(ctx, opening, pace)
-			if err != nil {
+			if err := c.forward(ctx, conn, opening, pace); err != nil {
 				told := ctx.Err() == nil // otherwise nobody is
 				if told {
 					sayGone(conn, Doubt)
@@ -150,32 +152,63 @@ func (c Carrier) Serve(ctx context.Context, l net.Listener) error {
 				if told { // now that the box has nothing to wait for: who hears it may be slow
 					failed(err)
 				}
-				return
 			}
-			carry(ctx, conn, out)
 		})
 	}
 }
 
+// forward hands one connection on, and ends it unless it returns an error.
+func (c Carrier) forward(ctx context.Context, conn net.Conn, opening chan struct{}, pace *rate.Limiter) error {
+	if u, is := conn.(*net.UnixConn); is && c.Pass != nil {
+		err := again(ctx, func() error { return c.Pass(ctx, u) })
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+	out, err := c.dial(ctx, opening, pace)
+	if err == nil {
+		carry(ctx, conn, out)
+	}
+	return err
+}
+
 // dial makes the way for one connection, before turnLate is over.
-func (c Carrier) dial(ctx context.Context, opening chan struct{}, pace *rate.Limiter) (io.ReadWriteCloser, error) {
+func (c Carrier) dial(ctx context.Context, opening chan struct{}, pace *rate.Limiter) (out io.ReadWriteCloser, err error) {
 	ctx, cancel := context.WithTimeout(ctx, turnLate)
 	defer cancel()
-	var busy error // says more than that the time is over
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if err := turn(ctx, opening, pace); err != nil {
-			return nil, cmp.Or(busy, err)
+	err = again(ctx, func() (err error) {
+		if err = turn(ctx, opening, pace); err == nil {
+			out, err = c.Dial(ctx)
+			<-opening // who pauses keeps nobody from a turn
 		}
-		out, err := c.Dial(ctx)
-		<-opening // who pauses keeps nobody from a turn
-		if !errors.Is(err, ErrBusy) {
-			return out, err
+		return err
+	})
+	return out, err
+}
+
+// again calls try until it returns something else than ErrBusy, in pauses, until turnLate after the first
+// ErrBusy.
+func again(ctx context.Context, try func() error) error {
+	var busy error // says more than that the time is over
+	var late <-chan time.Time
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := try()
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, ErrBusy):
+			return cmp.Or(busy, err)
+		case busy == nil:
+			late = time.After(turnLate)
 		}
 		busy = err
 		select {
 		case <-time.After(pause):
+		case <-late:
+			return busy
 		case <-ctx.Done():
-			return nil, busy
+			return busy
 		}
 	}
 }
@@ -193,11 +226,12 @@ func turn(ctx context.Context, opening chan<- struct{}, pace *rate.Limiter) erro
 	}
 }
 
-// ErrBusy is what Dial wraps where as many connections of the box wait as may wait.
-var ErrBusy = errors.New("too many connections of the box wait at its ebb")
+// ErrBusy is what Dial and Pass wrap where a little later they may do better: as many connections of the box
+// wait at its ebb as may wait, or ebb is being restarted.
+var ErrBusy = errors.New("ebb cannot take the connection now")
 
 // turnLate is how long a connection waits at most until it is handed on: for its turn, for Dial, and in
-// pauses while its ebb is busy.
+// pauses while its ebb is busy or being restarted.
 const turnLate = 30 * time.Second
 
 // Pauses before Dial is called again: each twice the one before, up to lastPause.

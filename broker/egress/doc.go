@@ -14,6 +14,7 @@
 //	sockets.go      where its socket is, and what is left there
 //	door.go         its socket, and who is let in; peer.go who that is, as the kernel says
 //	                (peer_linux.go, peer_other.go); a network namespace by its file (namespace_linux.go, namespace_other.go)
+//	forwarded.go    boxes whose runners have the socket, and pass each connection on to their ebb on the same machine
 //	handed.go       boxes of other machines: whose connections their runners hand on
 //	carry.go        the door of such a box on the machine of its runner, which hands them on; carry_one.go one of them
 //	proxy.go        Proxy: serve takes the connections of one box, End cuts

@@ -91,33 +91,41 @@ func (d *door) open() bool {
 // Accept implements net.Listener.
 func (d *door) Accept() (net.Conn, error) {
 	<-d.said
-	d.mu.Lock()
-	who, ns := d.who, d.ns
-	d.mu.Unlock()
-	if who == nil {
-		return nil, net.ErrClosed
-	}
 	for {
 		c, err := d.AcceptUnix()
 		if err != nil {
 			return nil, err
 		}
-		if ns == 0 {
+		if d.admits(c) {
 			return c, nil
 		}
-		p, err := peerOf(c)
-		if err == nil {
-			err = who(p)
-		}
-		if err != nil {
-			_ = c.Close()
-			p.release()
-			d.strange(p.namespace, err)
-			continue
-		}
-		d.pin(p)
-		return c, nil
 	}
+}
+
+// admits asks the kernel who has connected, and closes the connection of who is not let in.
+func (d *door) admits(c *net.UnixConn) bool {
+	d.mu.Lock()
+	who, ns := d.who, d.ns
+	d.mu.Unlock()
+	if who != nil && ns == 0 {
+		return true
+	}
+	if who == nil {
+		_ = c.Close()
+		return false
+	}
+	p, err := peerOf(c)
+	if err == nil {
+		err = who(p)
+	}
+	if err != nil {
+		_ = c.Close()
+		p.release()
+		d.strange(p.namespace, err)
+		return false
+	}
+	d.pin(p)
+	return true
 }
 
 // pin keeps the namespace of the first who came: as long as somebody holds it, its

@@ -137,7 +137,7 @@ func (a *apart) Close() error {
 }
 
 // entrance makes what the connections of a box come by. strange is told of those who are not let in.
-func (b *Boxes) entrance(x *broker.Box, strange func(namespace uint64, err error)) (entrance, error) {
+func (b *Boxes) entrance(x *broker.Box, forward bool, strange func(namespace uint64, err error)) (entrance, error) {
 	if x.Identity == broker.BoxByRunner {
 		return newHanded(), nil
 	}
@@ -148,6 +148,9 @@ func (b *Boxes) entrance(x *broker.Box, strange func(namespace uint64, err error
 	x.Socket, l.strange = l.path(), strange
 	if x.Identity == broker.BoxBySocket {
 		l.admit(func(peer) error { return nil })
+	}
+	if forward {
+		return newForwarded(l), nil
 	}
 	return l, nil
 }

@@ -192,7 +192,13 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	}
 	b := &box{p: p, who: who, ca: ca, tls: ca.config(), free: free, bares: bares{turn: make(chan struct{}, 1)}, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
 		errorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug)}
-	stop := context.AfterFunc(ctx, func() { b.close(l) })
+	stop := context.AfterFunc(ctx, func() {
+		if stopping(ctx) {
+			_ = l.Close() // see drain
+			return
+		}
+		b.close(l)
+	})
 	defer stop()
 	return b.serve(ctx, l)
 }

@@ -26,8 +26,8 @@ func (b *Boxes) Register(ctx context.Context, who broker.Principal, taskID, id s
 	if err != nil {
 		return broker.Box{}, err
 	}
-	d, is := o.l.(*door)
-	if !is || o.box.Identity != broker.BoxByKernel {
+	d := doorOf(o.l)
+	if d == nil || o.box.Identity != broker.BoxByKernel {
 		return o.view(), nil
 	}
 	if namespace == 0 || b.kernel.own == namespace {

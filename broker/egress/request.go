@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httputil"
+	"strconv"
 
 	"ebb/broker"
 	"ebb/broker/exact"
@@ -30,7 +32,8 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	case b.busy <- struct{}{}:
 		defer func() { <-b.busy }()
 	case <-r.Context().Done():
-		panic(http.ErrAbortHandler)
+		b.cutOff(w, r)
+		return
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -39,7 +42,8 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	if leaseID == "" {
 		anew = func() (string, error) { return b.bareAnew(ctx, r, tun.host) }
 		if leaseID, err = b.bare(ctx, r, tun.host); ctx.Err() != nil {
-			panic(http.ErrAbortHandler) // cut: nobody is told anything
+			b.cutOff(w, r)
+			return
 		} else if err != nil {
 			b.refuse(w, r, err)
 			return
@@ -146,10 +150,22 @@ func (b *box) deny(r *http.Request, leaseID string, x broker.Exchange) {
 	b.p.cfg.Record.UseDenied(context.WithoutCancel(r.Context()), b.who, leaseID, x)
 }
 
+// cutOff ends a request that was cut before anything of it left. It is told why where ebb stops, and nothing
+// otherwise.
+func (b *box) cutOff(w http.ResponseWriter, r *http.Request) {
+	if !stopping(r.Context()) {
+		panic(http.ErrAbortHandler)
+	}
+	b.refuse(w, r, errStopping)
+}
+
 // answer says to a box that something did not leave, and closes an HTTP/1 connection:
 // what comes behind may be a part of what was refused.
 func (b *box) answer(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, ErrOver) || r.Context().Err() != nil {
+	switch {
+	case stopping(r.Context()):
+		err = errStopping
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrOver), r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // cut: nobody is told anything
 	}
 	reason := reasonOf(err)
@@ -166,13 +182,23 @@ func (b *box) answer(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Connection", "close")
+	if r.ProtoMajor == 1 { // by HTTP/2 it would end all streams of the connection, this one before its answer
+		h.Set("Connection", "close")
+	}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", strconv.Itoa(retryAfter(err)))
+	}
 	if status == http.StatusUnauthorized {
 		// RFC 9110 section 15.5.2; without it git does not send what its helper gave it.
 		h.Set("WWW-Authenticate", `Basic realm="ebb"`)
 	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(refusal{Error: "egress_denied", Reason: reason})
+}
+
+// retryAfter is in how many seconds a request that was refused may do better (RFC 9110 section 10.2.3).
+func retryAfter(err error) int {
+	return max(1, int(math.Ceil(broker.AsError(err).RetryAfter.Seconds())))
 }
 
 func reasonOf(err error) exact.Reason {

@@ -43,6 +43,9 @@ func (b *box) serve(ctx context.Context, l net.Listener) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = inner.Serve(&tunnels{b: b, ctx: ctx}) })
 	err := outer.Serve(&counted{Listener: l, b: b, ctx: ctx})
+	if stopping(ctx) {
+		drain(inner, outer)
+	}
 	b.close(l)
 	_ = inner.Close()
 	_ = outer.Close()
@@ -51,6 +54,19 @@ func (b *box) serve(ctx context.Context, l net.Listener) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// stopping reports whether ctx has ended because ebb stops.
+func stopping(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errStopping) }
+
+// drain waits for the answers to requests that are under way when ebb stops, no longer than farewell. Their
+// contexts are over, so each is answered at once.
+func drain(servers ...*http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	for _, s := range servers {
+		_ = s.Shutdown(ctx)
+	}
 }
 
 func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
@@ -64,7 +80,8 @@ func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
 // connect answers CONNECT (RFC 9110 section 9.3.6) and requests to a base URL, and says what
 // the box is. Nothing else goes out: it would be in the clear behind ebb.
 func (b *box) connect(w http.ResponseWriter, r *http.Request) {
-	asks, goes := r.Method == http.MethodGet && r.RequestURI == boxPath, strings.HasPrefix(r.RequestURI, toPath)
+	uri := originForm(r)
+	asks, goes := r.Method == http.MethodGet && uri == boxPath, strings.HasPrefix(uri, toPath)
 	switch {
 	case (asks || goes) && (!ownName(r.Host) || fromElsewhere(r.Host, r.Header)):
 		b.refuse(w, r, deny(Misdirected, nil))
@@ -73,7 +90,7 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 		b.tell(w, r)
 		return
 	case goes:
-		b.to(w, r)
+		b.to(w, r, uri)
 		return
 	}
 	if r.Method != http.MethodConnect {

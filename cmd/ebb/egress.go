@@ -47,7 +47,7 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	n.boxes, err = egress.NewBoxes(egress.BoxConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Identity: broker.BoxIdentity(s.Egress.Identity), Remote: s.Egress.Remote, Logger: s.Log, Now: s.Now})
+	n.boxes, err = egress.NewBoxes(egress.BoxConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Key: n.dir.Ring().Derive("egress-ca"), Identity: broker.BoxIdentity(s.Egress.Identity), Remote: s.Egress.Remote, Logger: s.Log, Now: s.Now})
 	if err != nil {
 		return fail(err.Error(), "set egress.dir (EBB_EGRESS_DIR) to a directory that only ebb's user can write to")
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -109,10 +108,11 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 		return err
 	}
 	defer place.close()
-	b, err := o.OpenBox(ctx, taskID, broker.BoxSpec{Tool: f.tool, Identity: broker.BoxByRunner})
-	if err != nil {
+	e := &endpoint{o: o, spec: broker.BoxSpec{Tool: f.tool, Identity: broker.BoxByRunner}}
+	if err := e.open(ctx, taskID); err != nil {
 		return err
 	}
+	b := e.box
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
@@ -140,9 +140,11 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 	log := slog.New(slog.NewTextHandler(c.stderr, nil))
 	carrier := egress.Carrier{
 		Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
-			conn, err := handOn(ctx, o, b)
-			if client.IsKind(err, broker.NotFound) {
-				over(gone(served, o, taskID)) // ctx may be over by now
+			conn, err := e.dial(ctx)
+			if err != nil && !errors.Is(err, egress.ErrBusy) {
+				if t, terr := o.Task(served, taskID); isOver(t, terr) { // ctx may be over by now
+					over(broker.ErrTaskClosed)
+				}
 			}
 			return conn, err
 		},
@@ -160,15 +162,6 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 	return err
 }
 
-// handOn connects to the box at its ebb, as egress.Carrier wants it.
-func handOn(ctx context.Context, o *client.Operator, b broker.Box) (io.ReadWriteCloser, error) {
-	conn, err := o.ConnectBox(ctx, b)
-	if client.IsKind(err, broker.TooMany) {
-		err = fmt.Errorf("%w: %w", egress.ErrBusy, err)
-	}
-	return conn, err
-}
-
 // certificateOf is the certificate of a box's CA, and nothing else that ebb may have sent: it becomes a file
 // that the sandbox trusts.
 func certificateOf(b broker.Box) ([]byte, error) {
@@ -184,14 +177,6 @@ func certificateOf(b broker.Box) ([]byte, error) {
 // isOver reports whether what ebb says of a task is that it is over.
 func isOver(t broker.Task, err error) bool {
 	return err == nil && t.State == broker.TaskClosed || client.IsKind(err, broker.NotFound)
-}
-
-// gone is why ebb has a box no more.
-func gone(ctx context.Context, o *client.Operator, taskID string) error {
-	if t, err := o.Task(ctx, taskID); isOver(t, err) {
-		return broker.ErrTaskClosed
-	}
-	return fail("ebb has this way out no more: it was restarted, or another one answers", "start this again")
 }
 
 // closeTime is for how long the end waits until ebb has heard of it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,10 +43,11 @@ func parseGiven(flag string, lines []string) ([]given, error) {
 	return all, nil
 }
 
-// wayOut opens the way out of the box at ebb. Where there is none the command runs without:
-// it has no network then.
+// wayOut opens the way out of the box at ebb. The socket of the sandbox is this process's, so that it outlives
+// a restart of ebb. Where ebb has no way out the command runs without: it has no network then.
 func (c *cli) wayOut(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed) error {
-	b, err := o.OpenBox(ctx, taskID, broker.BoxSpec{Tool: in.tool})
+	e := &endpoint{o: o, spec: broker.BoxSpec{Tool: in.tool, Forward: true}, find: c.openOut}
+	err := e.open(ctx, taskID)
 	switch {
 	case !in.joined && client.IsKind(err, broker.NotFound):
 		c.sayf("ebb: the box has no way out: %s\n", explain(err))
@@ -57,8 +57,9 @@ func (c *cli) wayOut(ctx, serving context.Context, o *client.Operator, taskID st
 	case err != nil:
 		return err
 	}
+	b := e.box
 	in.out = &b
-	dir, err := c.openOut(b.Socket)
+	err = e.connect(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		if _, err := o.CloseBox(ctx, b); err != nil {
@@ -69,16 +70,19 @@ func (c *cli) wayOut(ctx, serving context.Context, o *client.Operator, taskID st
 	case err != nil:
 		return fail("what ebb names as the way out of the box is none: "+err.Error(), "check that --url is your ebb's; it must run as you or as root")
 	}
-	return in.leads(dir, b, func(id box.Identity) error {
-		_, err := o.RegisterBox(ctx, b, id.NetNS)
-		return err
-	})
+	// Ebb asks the kernel who has connected, so nothing is asked here.
+	door, err := egress.NewDoor(in.dir, b, broker.BoxBySocket, nil)
+	if err != nil {
+		return fail("the way out of the box cannot be made: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
+	}
+	return c.leadOut(serving, in, b, door, egress.Carrier{Pass: e.pass}, func(id box.Identity) error { return e.register(ctx, id.NetNS) })
 }
 
-// wayOutFar opens the way out of a box whose ebb is on another machine: this process is the door, and
-// hands its connections on. why says what keeps the box from one of ebb's own.
+// wayOutFar opens the way out of a box whose ebb is on another machine: this process asks the kernel who has
+// connected. why says what keeps the box from an ebb on this machine.
 func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed, why string) error {
-	b, err := o.OpenBox(ctx, taskID, broker.BoxSpec{Tool: in.tool, Identity: broker.BoxByRunner})
+	e := &endpoint{o: o, spec: broker.BoxSpec{Tool: in.tool, Identity: broker.BoxByRunner}}
+	err := e.open(ctx, taskID)
 	if client.IsKind(err, broker.Conflict) {
 		if said := explain(err); said != why {
 			why += "; " + said
@@ -89,6 +93,7 @@ func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID
 	if err != nil {
 		return err
 	}
+	b := e.box
 	in.out = &b
 	door, err := egress.NewDoor(in.dir, b, broker.BoxByKernel, c.strangers())
 	if errors.Is(err, egress.ErrKernel) {
@@ -100,14 +105,19 @@ func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID
 	if err != nil {
 		return fail("the way out of the box cannot be made: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
+	return c.leadOut(serving, in, b, door, egress.Carrier{Dial: e.dial}, func(id box.Identity) error { return door.Register(id.NetNS) })
+}
+
+// leadOut gives the box the socket of a door, whose connections carrier takes until serving is done.
+func (c *cli) leadOut(serving context.Context, in *boxed, b broker.Box, door *egress.Door, carrier egress.Carrier, register func(box.Identity) error) error {
 	dir, err := box.OpenSocketDir(door.Socket(), uint32(os.Geteuid()))
 	if err != nil {
 		_ = door.Close()
 		return fail(err.Error(), dirAdvice(in.dir))
 	}
-	carrier := egress.Carrier{Failed: c.notHandedOn(), Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return handOn(ctx, o, b) }}
+	carrier.Failed = c.notHandedOn()
 	go func() { _ = carrier.Serve(serving, door) }()
-	return in.leads(dir, b, func(id box.Identity) error { return door.Register(id.NetNS) })
+	return in.leads(dir, b, register)
 }
 
 // notHandedOn says why a connection of a box could not be handed on, unless that is what it said last.

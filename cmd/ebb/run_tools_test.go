@@ -213,7 +213,7 @@ func TestRunDirect(t *testing.T) {
 	installed(t, "node")
 	out, errs := b.run(`env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy -u NODE_USE_ENV_PROXY node -e '
 		fetch("https://" + process.env.HOST + "/v1/node", {headers: {Authorization: "Bearer " + process.env.KEY}}).then(r => r.text()).then(t => console.log(t))'
-		for at in 127.1.0.1:${HOST#*:} 127.1.0.1:443 127.0.0.1:3128 localhost:443; do curl -s -o /dev/null -w '%{http_connect}\n' https://$at/; done; true`, "--host", b.host)
+		for at in 127.1.0.1:${HOST#*:} 127.1.0.1:443 127.0.0.1:3128 localhost:443; do curl -s --noproxy '' -o /dev/null -w '%{http_connect}\n' https://$at/; done; true`, "--host", b.host)
 	if !strings.Contains(out, "/v1/node by Bearer ") {
 		t.Errorf("%s%s", out, errs)
 	}

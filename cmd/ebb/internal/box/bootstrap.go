@@ -8,8 +8,13 @@ const ProxyPort = 3128
 // AWSPort is the port of a box's loopback where AWS's clients find credentials.
 const AWSPort = 3129
 
+// itself are the names and addresses of the box's own loopback, ::1 also as Python's urllib spells it. The names of Direct lead there too, and are not
+// among them: programs that know the proxy reach those hosts through it.
+const itself = "localhost,127.0.0.1,::1,[::1]"
+
 // Bootstrap are the variables by which tools find the way out of a box and trust the CA
-// that is in Bundle. No host goes round the proxy: there is no other way.
+// that is in Bundle. No host goes round the proxy, because there is no other way. What listens in the box itself
+// is reached without it.
 func Bootstrap() []string {
 	proxy := "http://127.0.0.1:" + strconv.Itoa(ProxyPort)
 	var env []string
@@ -24,6 +29,6 @@ func Bootstrap() []string {
 		env = append(env, name+"="+Bundle)
 	}
 	return append(env,
-		"NO_PROXY=", "no_proxy=", "NODE_USE_ENV_PROXY=1", "AWS_EC2_METADATA_DISABLED=true", "GIT_TERMINAL_PROMPT=0",
+		"NO_PROXY="+itself, "no_proxy="+itself, "NODE_USE_ENV_PROXY=1", "AWS_EC2_METADATA_DISABLED=true", "GIT_TERMINAL_PROMPT=0",
 		"CLOUDSDK_PROXY_TYPE=http", "CLOUDSDK_PROXY_ADDRESS=127.0.0.1", "CLOUDSDK_PROXY_PORT="+strconv.Itoa(ProxyPort))
 }

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// again is an ebb that can be ended and started again at the same address.
+type again struct {
+	*outBed
+	cmd   *exec.Cmd
+	hides string // what runs do not find; "" = nothing
+}
+
+func newAgain(t *testing.T, env ...string) *again {
+	t.Helper()
+	b := &again{outBed: newOutBed(t)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.env = append(env, "EBB_LISTEN="+l.Addr().String())
+	_ = l.Close()
+	b.start()
+	t.Cleanup(func() { b.end(syscall.SIGKILL) })
+	b.put()
+	return b
+}
+
+// start starts ebb, and returns when it answers.
+func (b *again) start() {
+	b.t.Helper()
+	b.cmd = b.ebb("serve")
+	b.cmd.Stderr = &b.stderr
+	if err := b.cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if c, err := net.Dial("tcp", strings.TrimPrefix(b.env[len(b.env)-1], "EBB_LISTEN=")); err == nil {
+			_ = c.Close()
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("ebb did not get ready:\n%s", b.stderr.String())
+		}
+	}
+}
+
+func (b *again) end(sig syscall.Signal) {
+	_ = b.cmd.Process.Signal(sig)
+	_ = b.cmd.Wait()
+}
+
+// looping is a run that asks the upstream again and again until there is a file "enough", and writes a line for
+// each answer: what curl has ended with, and the status.
+func (b *again) looping() (answers string, done func() (stderr string)) {
+	b.t.Helper()
+	args := []string{"run", "--scope", "shop:**:*", "--heartbeat", "60s", "--credential", "KEY=shop:orders:read", "--env", "HOST=" + b.host}
+	b.hidden = b.hides
+	cmd := b.ebb(append(args, "--", "sh", "-c", `until [ -e enough ]; do code=$(curl -sS -m 30 -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $KEY" https://$HOST/v1/loop 2>>errors); echo "$? $code" >>answers; done`)...)
+	b.hidden = ""
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return filepath.Join(b.work, "answers"), func() string {
+		if err := os.WriteFile(filepath.Join(b.work, "enough"), nil, 0o666); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			b.t.Errorf("the run ended with %v", err)
+		}
+		return stderr.String()
+	}
+}
+
+// await waits until n more lines have been written than before, and returns all of them.
+func (b *again) await(answers string, before, n int) []string {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		text, _ := os.ReadFile(answers)
+		lines := strings.Fields(strings.ReplaceAll(strings.TrimSpace(string(text)), " ", "/"))
+		if len(lines) >= before+n {
+			return lines
+		}
+		if time.Now().After(end) {
+			said, _ := os.ReadFile(filepath.Join(b.work, "errors"))
+			b.t.Fatalf("%d answers: %v\n%s\nebb says:\n%s", len(lines), lines, said, b.stderr.String())
+		}
+	}
+}
+
+// TestRunSurvivesRestarts: ebb is killed under a loop of curl in a sandbox, again and again, on this machine and
+// as if it were on another. A restart loses no more than the request that is in flight, which the sandbox is told
+// by a broken connection or by 503.
+func TestRunSurvivesRestarts(t *testing.T) {
+	t.Parallel()
+	t.Run("here", func(t *testing.T) {
+		t.Parallel()
+		b := newAgain(t)
+		b.survives(t, 14)
+		if record := b.must(b.ebb("audit", "list", "--kind", "box.", "-o", "json")); strings.Contains(record, "box.stranger") || !strings.Contains(record, "box.registered") {
+			t.Errorf("on the record: %s", record)
+		}
+	})
+	t.Run("on another machine", func(t *testing.T) {
+		t.Parallel()
+		dir, err := os.MkdirTemp("", "ebb-far-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		b := newAgain(t, "EBB_EGRESS_DIR="+dir, "EBB_EGRESS_REMOTE=true")
+		b.hides = dir
+		b.survives(t, 6)
+	})
+}
+
+func (b *again) survives(t *testing.T, restarts int) {
+	t.Helper()
+	answers, done := b.looping()
+	lines := b.await(answers, 0, 2)
+	for range restarts {
+		b.end(syscall.SIGKILL)
+		b.start()
+		lines = b.await(answers, len(lines), 2)
+	}
+	stderr := done()
+	lost := 0
+	for _, line := range lines {
+		if line != "0/200" {
+			lost++
+		}
+	}
+	if last := lines[len(lines)-1]; lost > restarts || last != "0/200" {
+		said, _ := os.ReadFile(filepath.Join(b.work, "errors"))
+		t.Errorf("%d of %d requests are lost in %d restarts: %v\n%s%s", lost, len(lines), restarts, lines, said, stderr)
+	}
+}

@@ -2,7 +2,7 @@
 // what its environment vouches for, an Attestor says who that is.
 //
 //	evidence.go  Evidence: what was shown, and what the listener saw of the caller
-//	identity.go  Identity, Class, Attestor
+//	identity.go  Identity, Class, Attestor; Personal: kinds that judge ID tokens
 //	selector.go  SelectorMatch: is this the sandbox that was registered?
 //	registrar.go Registrar: kinds that know which registrations fit too much
 //	             Selecting: which selectors a kind can give; Reattester: whether

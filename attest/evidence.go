@@ -15,6 +15,9 @@ type Evidence struct {
 	// Method is the OAuth client authentication that the caller says this is, one of
 	// ClientAuth; "" when the evidence came another way. The pipeline has compared it.
 	Method string
+	// ClientAssertion is true when the document came as client_assertion: then its aud is
+	// ebb alone, whatever the configuration accepts elsewhere (RFC 7523bis).
+	ClientAssertion bool
 	// Header is the name of the HTTP header that Document came in, as the instance's
 	// configuration has it; "" for the body. The pipeline has compared it.
 	Header string

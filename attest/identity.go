@@ -60,6 +60,19 @@ type Identity struct {
 	ReplayUntil time.Time
 	// Key is the JKT that the evidence is bound to; "" when it is not.
 	Key string
+	// AuthAt is when the person signed in at the issuer (auth_time), ACR how strongly (acr;
+	// OpenID Connect Core section 2). Of people alone; zero when the token does not say.
+	AuthAt time.Time
+	ACR    string
+}
+
+// Personal is an Attestor that also judges the ID tokens of people. Tokens of
+// workloads, access tokens and tokens for another client are not ID tokens, though
+// the same issuer signs them.
+type Personal interface {
+	Attestor
+	// ForPeople returns an Attestor of the same issuer that accepts ID tokens only.
+	ForPeople() Attestor
 }
 
 // Attestor judges evidence of one kind.

@@ -57,7 +57,7 @@ func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key
 	c, err := jose.Verify(assertion, jose.Profile{
 		Types: []string{"JWT", "client-authentication+jwt"}, AllowNoType: true,
 		Algs:   []jose.Alg{jose.ES256, jose.EdDSA, jose.Ed25519, jose.RS256, jose.PS256},
-		Issuer: sub, Audience: b.cfg.Issuer, AudienceSole: true,
+		Issuer: sub, Audience: b.cfg.Issuer,
 		MaxLifetime: assertionLife + skew, Leeway: skew,
 	}, key, b.now())
 	if err != nil {

@@ -36,7 +36,7 @@ func TestAttackNameAtAnotherIssuer(t *testing.T) {
 	}{
 		"ann": {issuer, "ann", true}, "the guest": {foreign, "zed", true}, "ann, says the partner": {foreign, "ann", false}, "the guest, says the sso": {issuer, "zed", false},
 	} {
-		tok, err := x.Broker.PrincipalExchange(t.Context(), c.issuer.Token(attesttest.Claims{"sub": c.sub, "aud": brokertest.Issuer}), x.Prove(t, brokertest.NewKey(t)))
+		tok, err := x.Broker.PrincipalExchange(t.Context(), c.issuer.Token(attesttest.Claims{"sub": c.sub, "aud": brokertest.Issuer, "auth_time": start.Unix()}), x.Prove(t, brokertest.NewKey(t)))
 		if (err == nil) != c.ok || err != nil && broker.AsError(err).Kind != broker.Invalid {
 			t.Errorf("%s: %+v, %v", name, tok, err)
 		}

@@ -54,7 +54,7 @@ func TestAttackPersonOrSandbox(t *testing.T) {
 	withPeople(t, x, person("ann@example.com", map[string]string{"sub": "ann"}, broker.RoleApprover))
 	_, _, err = x.Broker.OpenTask(t.Context(), x.who(brokertest.Runner), spec)
 	kindOf(t, err, broker.Invalid)
-	token := issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer})
+	token := issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer, "auth_time": start.Unix()})
 	key := brokertest.NewKey(t)
 	_, err = x.Broker.Enrol(t.Context(), task.ID, attest.Evidence{Document: []byte(token)}, x.Prove(t, key))
 	kindOf(t, err, broker.InvalidEvidence)
@@ -71,7 +71,7 @@ func TestAttackPersonOutlivesTheirEvidence(t *testing.T) {
 	issuer, _, attestors := sso(t, start)
 	x := attacked(t, brokertest.Config{Start: start, Attestors: attestors})
 	withPeople(t, x, person("ann@example.com", map[string]string{"sub": "ann"}, broker.RoleApprover))
-	id := issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer, "exp": start.Add(90 * time.Second).Unix()})
+	id := issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer, "auth_time": start.Unix(), "exp": start.Add(90 * time.Second).Unix()})
 	tok, err := x.Broker.PrincipalExchange(t.Context(), id, x.Prove(t, brokertest.NewKey(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestAttackPersonOutlivesTheirEvidence(t *testing.T) {
 	kindOf(t, err, broker.Invalid)
 	// One that says which key it is for serves that key alone.
 	mine := x.Prove(t, brokertest.NewKey(t))
-	id = issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer, "cnf": map[string]any{"jkt": mine.Key.JKT}})
+	id = issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer, "auth_time": start.Unix(), "cnf": map[string]any{"jkt": mine.Key.JKT}})
 	_, err = x.Broker.PrincipalExchange(t.Context(), id, x.Prove(t, brokertest.NewKey(t)))
 	kindOf(t, err, broker.Invalid)
 	if _, err = x.Broker.PrincipalExchange(t.Context(), id, mine); err != nil {
@@ -113,7 +113,7 @@ func TestAttackTwoPrincipalsOneToken(t *testing.T) {
 	issuer, _, attestors := sso(t, start)
 	x := attacked(t, brokertest.Config{Start: start, Attestors: attestors})
 	withPeople(t, x, person("one", map[string]string{"sub": "ann"}, broker.RoleApprover), person("two", map[string]string{"sub": "ann"}, broker.RoleOperator))
-	_, err := x.Broker.PrincipalExchange(t.Context(), issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer}), x.Prove(t, brokertest.NewKey(t)))
+	_, err := x.Broker.PrincipalExchange(t.Context(), issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer, "auth_time": start.Unix()}), x.Prove(t, brokertest.NewKey(t)))
 	kindOf(t, err, broker.Invalid)
 }
 
@@ -130,7 +130,7 @@ func TestAttackStolenEvidenceAfterRestart(t *testing.T) {
 	attestors["boxes"] = boxes
 	x := attacked(t, brokertest.Config{Start: start, Attestors: attestors})
 	withPeople(t, x, person("ann@example.com", map[string]string{"sub": "ann"}, broker.RoleApprover))
-	id := issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer})
+	id := issuer.Token(attesttest.Claims{"sub": "ann", "aud": brokertest.Issuer, "auth_time": start.Unix()})
 	mine := brokertest.NewKey(t)
 	if _, err := x.Broker.PrincipalExchange(t.Context(), id, x.Prove(t, mine)); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,31 @@ func (b *Broker) PrincipalExchange(ctx context.Context, idToken string, p Posses
 	if err != nil {
 		return Token{}, err
 	}
+	if approves := len(roles) == 0 && who.Has(RoleApprover) || slices.Contains(roles, RoleApprover); approves {
+		if err := b.present(id); err != nil {
+			return Token{}, err
+		}
+		id.NotAfter = earliest(id.AuthAt.Add(FreshFor), id.NotAfter)
+	}
 	return b.apiToken(ctx, who, roles, p, "id_token", id)
+}
+
+// FreshFor is how old a sign-in may be with which somebody approves.
+const FreshFor = 10 * time.Minute
+
+// present refuses an ID token that does not show what approving takes in the console:
+// a sign-in of the last ten minutes (auth_time), as strong as configured (acr).
+func (b *Broker) present(id attest.Identity) error {
+	now := b.now()
+	switch {
+	case id.AuthAt.IsZero():
+		return E(Invalid, "The subject token does not say when you signed in (auth_time), which the role approver needs. Ask the identity provider's administrator for that claim, or name other roles in scope.", nil)
+	case !now.Before(id.AuthAt.Add(FreshFor)), id.AuthAt.After(now.Add(skew)):
+		return E(Invalid, "The subject token is not of a sign-in of the last 10 minutes (auth_time), which the role approver needs. Sign in again (max_age=0), or name other roles in scope.", nil)
+	case len(b.cfg.ACRValues) > 0 && !slices.Contains(b.cfg.ACRValues, id.ACR):
+		return E(Invalid, "The sign-in of the subject token was not as strong as the role approver needs (acr). Sign in again with one of console.oidc.acr_values, or name other roles in scope.", nil)
+	}
+	return nil
 }
 
 // personOf asks every attestor that a principal is matched by. Which one issued

@@ -69,7 +69,7 @@ func New(c Config) (*Attestor, error) {
 	}
 	return &Attestor{cfg: c, profile: jose.Profile{
 		Types: []string{TaskTokenType}, Algs: []jose.Alg{jose.ES256, jose.EdDSA, jose.RS256},
-		Issuer: c.Issuer, Audience: TaskAudience(c.Issuer), AudienceSole: true,
+		Issuer: c.Issuer, Audience: TaskAudience(c.Issuer),
 		MaxLifetime: c.MaxLifetime, Leeway: c.Leeway,
 	}}, nil
 }

@@ -20,10 +20,14 @@ type Profile struct {
 	Issuer string
 	// AnyIssuer accepts any or no iss: SPIFFE JWT-SVIDs, DPoP proofs.
 	AnyIssuer bool
-	// Audience must be one of aud, exactly. Required unless AnyAudience.
+	// Audience must be the only aud, exactly. Required unless AnyAudience.
 	Audience string
-	// AudienceSole refuses a second audience: client assertions (RFC 7523bis).
-	AudienceSole bool
+	// OtherAudiences may stand in aud beside Audience: each of them could present the
+	// token here. None by default; client assertions never have any (RFC 7523bis).
+	OtherAudiences []string
+	// IDToken checks azp as OpenID Connect Core section 3.1.3.7 does: if present it must
+	// be Audience, and then aud may name others.
+	IDToken bool
 	// AnyAudience accepts any or no aud: DPoP proofs.
 	AnyAudience bool
 	// NoExp accepts a token without exp. An exp that is there still counts.
@@ -73,11 +77,8 @@ func (p *Profile) check(c *Claims, now time.Time) error {
 	}
 	p.passed("issuer", c.Issuer)
 	if !p.AnyAudience {
-		if p.Audience == "" || !slices.Contains(c.Audience, p.Audience) {
-			return refuse(ReasonAudience, "the token is meant for another audience")
-		}
-		if p.AudienceSole && len(c.Audience) != 1 {
-			return refuse(ReasonAudience, "the token has more than one audience")
+		if err := p.checkAudience(c); err != nil {
+			return err
 		}
 	}
 	p.passed("audience", p.Audience)
@@ -86,6 +87,26 @@ func (p *Profile) check(c *Claims, now time.Time) error {
 	}
 	if p.Passed != nil {
 		p.Passed("time", c.Expiry.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (p *Profile) checkAudience(c *Claims) error {
+	if p.Audience == "" || !slices.Contains(c.Audience, p.Audience) {
+		return refuse(ReasonAudience, "the token is meant for another audience")
+	}
+	if p.IDToken && c.Has("azp") {
+		if azp, ok := c.String("azp"); !ok || azp != p.Audience {
+			return refuse(ReasonAudience, "the token was issued to another client (azp)")
+		}
+		return nil
+	}
+	if len(c.Audience) == 1 {
+		return nil
+	}
+	unknown := func(a string) bool { return a != p.Audience && !slices.Contains(p.OtherAudiences, a) }
+	if len(p.OtherAudiences) == 0 || p.IDToken || slices.ContainsFunc(c.Audience, unknown) {
+		return refuse(ReasonAudience, "the token has more than one audience")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func New(c Config) (attest.Attestor, error) {
 	g := gate{cfg: c, profile: jose.Profile{
 		// The tokens of a cluster have no typ.
 		Types: []string{"jwt"}, AllowNoType: true, Algs: c.Algs, Issuer: c.Issuer, AnyIssuer: c.Issuer == "",
-		Audience: c.Audience, AudienceSole: true, MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway,
+		Audience: c.Audience, MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway,
 	}}
 	open := newReviewed
 	if c.Mode == ModeJWKS {

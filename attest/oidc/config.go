@@ -44,8 +44,9 @@ type Config struct {
 	Subject string `json:"subject"`
 	// Present are paths of claims that must be there with any text but the empty one.
 	Present []string `json:"-"`
-	// AudienceSole refuses a token that is for somebody else besides.
-	AudienceSole bool `json:"-"`
+	// OtherAudiences are audiences that a token may name beside Audience, each with the
+	// reason: whoever runs one of them can present the token here first. Default none.
+	OtherAudiences map[string]string `json:"other_audiences"`
 	// Class of the identities. Default attest.ClassSigned; attest.ClassBearer for
 	// tokens that whoever was shown one can show again.
 	Class attest.Class `json:"-"`
@@ -84,6 +85,11 @@ func (c *Config) check() error {
 	}
 	if c.Audience == "" {
 		bad("audience is empty; set it to the URL of this ebb and have tokens made for it")
+	}
+	for other, reason := range c.OtherAudiences {
+		if other == "" || other == c.Audience || strings.TrimSpace(reason) == "" {
+			bad("other_audiences %q: name another audience than ebb's, and as its value the reason why tokens name it too", other)
+		}
 	}
 	if !c.keys().OnePlace() {
 		bad("set exactly one of jwks, jwks_file and jwks_url; the URL is the jwks_uri of the issuer's discovery document")

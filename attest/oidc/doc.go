@@ -3,6 +3,7 @@
 //
 //	config.go  Config, and Decode for the configuration file
 //	oidc.go    Attestor: Verify with the profile of the issuer, then its claims
+//	person.go  ForPeople: what an ID token is, and what it says of the sign-in
 //	claims.go  reading one claim by path, as text; the shape of a subject
 //	preset.go  what a preset is; presets_ci.go, presets_sandbox.go and
 //	           presets_cloud.go are the presets, as data

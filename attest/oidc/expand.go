@@ -42,7 +42,7 @@ func (f fileConfig) expand(c *Config) error {
 	e.checkPinned()
 	e.parameters()
 	e.allowances()
-	c.Issuer, c.JWKSURL, c.AudienceSole, c.Class = e.fill(e.issuer), e.fill(e.keys), true, attest.ClassSigned
+	c.Issuer, c.JWKSURL, c.Class = e.fill(e.issuer), e.fill(e.keys), attest.ClassSigned
 	e.claims(c)
 	e.audiences(c)
 	e.limits(c)
@@ -66,7 +66,7 @@ func (e *expander) checkPinned() {
 		key string
 		set bool
 	}{{"issuer", e.file.Issuer != ""}, {"jwks", len(e.file.JWKS) > 0}, {"jwks_file", e.file.JWKSFile != ""},
-		{"jwks_url", e.file.JWKSURL != ""}, {"types", len(e.file.Types) > 0}, {"subject", e.file.Subject != ""}} {
+		{"jwks_url", e.file.JWKSURL != ""}, {"types", len(e.file.Types) > 0}, {"subject", e.file.Subject != ""}, {"other_audiences", len(e.file.OtherAudiences) > 0}} {
 		if pinned.set {
 			e.bad("%s is pinned by the preset and cannot be set; leave it out, or leave out preset and say all of it yourself", pinned.key)
 		}

@@ -22,6 +22,7 @@ type Attestor struct {
 	present   []named
 	required  []named
 	selectors []named
+	people    bool // ID tokens alone
 }
 
 // named is a claim, what the configuration calls it, and what a trace says of it.
@@ -63,7 +64,7 @@ func New(c Config) (*Attestor, error) {
 		selectors: nameAll("selector", c.Selectors),
 	}
 	a.profile = jose.Profile{Types: c.Types, AllowNoType: len(c.Types) == 0, Algs: c.Algs, Issuer: c.Issuer,
-		Audience: c.Audience, AudienceSole: c.AudienceSole, MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway}
+		Audience: c.Audience, OtherAudiences: slices.Collect(maps.Keys(c.OtherAudiences)), MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway}
 	if len(c.Types) == 0 {
 		a.profile.Types = []string{"jwt"}
 	}
@@ -82,6 +83,9 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	}
 	keys := func(h jose.Header) (jose.Key, error) { return a.keys.Key(ctx, h) }
 	profile := a.profile
+	if e.ClientAssertion {
+		profile.OtherAudiences = nil
+	}
 	profile.Passed = func(check, found string) { attest.Passed(ctx, check, found) }
 	c, err := jose.Verify(string(e.Document), profile, keys, a.cfg.Now())
 	if err != nil {
@@ -110,6 +114,9 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	id.Selectors, err = a.selectorsOf(ctx, c, id.Subject)
 	if err != nil {
 		return attest.Identity{}, err
+	}
+	if a.people {
+		return asPerson(c, id)
 	}
 	return id, nil
 }

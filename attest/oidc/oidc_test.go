@@ -265,3 +265,53 @@ func FuzzAttest(f *testing.F) {
 		}
 	})
 }
+
+// TestSeveralAudiences: whoever is named in aud beside ebb can present the token here, so it is
+// refused unless the configuration names that audience and the reason.
+func TestSeveralAudiences(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	wide := f.config()
+	wide.OtherAudiences = map[string]string{"https://sts.example": "the CI makes one token for both"}
+	strict, both := f.new(t, f.config()), f.new(t, wide)
+	for name, c := range map[string]struct {
+		aud  any
+		wide bool // accepted where the configuration widens
+	}{
+		"the named one":          {[]string{aud, "https://sts.example"}, true},
+		"the named one first":    {[]string{"https://sts.example", aud}, true},
+		"one that is not named":  {[]string{aud, "https://evil.example"}, false},
+		"a third":                {[]string{aud, "https://sts.example", "https://evil.example"}, false},
+		"the named one alone":    {"https://sts.example", false},
+		"another spelling of it": {[]string{aud, "https://sts.example/"}, false},
+		"the reason as audience": {[]string{aud, "the CI makes one token for both"}, false},
+	} {
+		e := evidence(t, f.token(attesttest.Claims{"aud": c.aud}))
+		if _, err := strict.Attest(t.Context(), e); !errors.Is(err, attest.ErrRejected) {
+			t.Errorf("%s, by default: got %v, want a rejection", name, err)
+		}
+		if _, err := both.Attest(t.Context(), e); (err == nil) != c.wide {
+			t.Errorf("%s, widened: got %v, want accepted %v", name, err, c.wide)
+		}
+		e.ClientAssertion = true
+		if _, err := both.Attest(t.Context(), e); !errors.Is(err, attest.ErrRejected) {
+			t.Errorf("%s, as client_assertion: got %v, want a rejection", name, err)
+		}
+		if _, err := both.ForPeople().Attest(t.Context(), e); !errors.Is(err, attest.ErrRejected) {
+			t.Errorf("%s, of a person: got %v, want a rejection", name, err)
+		}
+	}
+	for _, raw := range []string{`{"https://sts.example": ""}`, `{"": "why"}`, `{"` + aud + `": "why"}`} {
+		c, err := oidc.Decode([]byte(`{"issuer":"https://i.example","audience":"` + aud + `","jwks_url":"https://i.example/k","other_audiences":` + raw + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Name = "ci"
+		if _, err := oidc.New(c); err == nil {
+			t.Errorf("other_audiences %s: accepted", raw)
+		}
+	}
+	if _, err := oidc.Decode([]byte(`{"preset":"github-actions","audience":"` + aud + `","required":{"repository_owner_id":"65"},"other_audiences":{"https://sts.example":"why"}}`)); err == nil {
+		t.Error("a preset was widened")
+	}
+}

@@ -114,7 +114,7 @@ func TestPresetNarrower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.MaxLifetime != 10*time.Minute || *c.Leeway != 0 || c.Class != attest.ClassSigned || !slices.Equal(c.Algs, []jose.Alg{jose.RS256}) || !c.AudienceSole {
+	if c.MaxLifetime != 10*time.Minute || *c.Leeway != 0 || c.Class != attest.ClassSigned || !slices.Equal(c.Algs, []jose.Alg{jose.RS256}) || len(c.OtherAudiences) > 0 {
 		t.Errorf("got %+v", c)
 	}
 	a, err := oidc.New(c)
@@ -183,7 +183,7 @@ func FuzzDecode(f *testing.F) {
 		if !own && !slices.ContainsFunc(hosts, func(h string) bool { return strings.HasPrefix(c.JWKSURL, h) }) {
 			t.Errorf("%s: %s", raw, c.JWKSURL)
 		}
-		if len(c.Required)+len(c.Present) == 0 && file.Preset != "e2b" || !c.AudienceSole || *c.Leeway > time.Minute || c.Audience == "" {
+		if len(c.Required)+len(c.Present) == 0 && file.Preset != "e2b" || len(c.OtherAudiences) > 0 || *c.Leeway > time.Minute || c.Audience == "" {
 			t.Errorf("%s: got %+v", raw, c)
 		}
 	})

@@ -51,7 +51,7 @@ func New(c Config) (*Attestor, error) {
 		// The trust domain of sub says whose it is; iss is optional.
 		AnyIssuer: true,
 		// A JWT-SVID is a bearer: every other audience could use it here.
-		Audience: c.Audience, AudienceSole: true,
+		Audience:    c.Audience,
 		MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway,
 	}}, nil
 }

@@ -155,7 +155,7 @@ func TestWorkloadEvidence(t *testing.T) {
 		}
 		for what, bad := range map[string]string{
 			"A15 another repo": p.token(t, map[string]any{"repo": "acme/evil"}), "expired": p.token(t, map[string]any{"exp": start.Add(-time.Hour).Unix()}),
-			"A94 another audience": p.token(t, map[string]any{"aud": "https://other.test"}), "unknown issuer": p.token(t, map[string]any{"iss": "https://evil.test"}),
+			"A94 another audience": p.token(t, map[string]any{"aud": "https://other.test"}), "H14 several audiences": p.token(t, map[string]any{"aud": []string{brokertest.Issuer, "https://other.test"}}), "unknown issuer": p.token(t, map[string]any{"iss": "https://evil.test"}),
 			"garbage": "a.b.c", "A58 bound to another key": p.token(t, map[string]any{"cnf": map[string]any{"jkt": strings.Repeat("A", 43)}}),
 		} {
 			r.post(t, tokenURL, form(bad), b.prove(t)).want(t, name+": "+what, c.status, c.code)

@@ -122,7 +122,7 @@ func lifetime(s string) (time.Duration, error) {
 func evidence(document, attestor string, f *form, cl client, ch attest.Channel, fault broker.Kind) broker.Subject {
 	return broker.Subject{
 		TaskID:   f.get(pTaskID),
-		Evidence: &attest.Evidence{Attestor: attestor, Document: []byte(document), Method: cl.method, Channel: ch},
+		Evidence: &attest.Evidence{Attestor: attestor, Document: []byte(document), Method: cl.method, ClientAssertion: cl.assertion != "", Channel: ch},
 		ClientID: cl.id, Channel: ch, Fault: fault,
 	}
 }

@@ -177,7 +177,7 @@ func (f *fake) form(r *http.Request, body []byte) url.Values {
 	}
 	c, err := jose.Verify(form.Get("client_assertion"), jose.Profile{
 		Types: []string{"client-authentication+jwt"}, Algs: []jose.Alg{jose.ES256, jose.EdDSA},
-		Issuer: f.client, Audience: f.issuer, AudienceSole: true, MaxLifetime: 2 * time.Minute,
+		Issuer: f.client, Audience: f.issuer, MaxLifetime: 2 * time.Minute,
 	}, func(h jose.Header) (jose.Key, error) { return f.key, nil }, f.now())
 	switch {
 	case err != nil:

@@ -15,7 +15,7 @@ import (
 
 const (
 	// freshFor is how old a sign-in may be with which somebody approves.
-	freshFor = 10 * time.Minute
+	freshFor = broker.FreshFor
 	// groupsFor is how old the groups may be with which somebody approves: who has left
 	// one must not go on deciding for it.
 	groupsFor = 15 * time.Minute

@@ -101,7 +101,7 @@ func New(c Config) (*Verifier, error) {
 	v := &Verifier{
 		cfg: c,
 		profile: jose.Profile{
-			Types: []string{"at+jwt"}, Algs: c.Algs, Issuer: c.Issuer, Audience: c.Resource, AudienceSole: true,
+			Types: []string{"at+jwt"}, Algs: c.Algs, Issuer: c.Issuer, Audience: c.Resource,
 			Leeway: leeway, Limits: jose.Limits{Size: maxToken},
 		},
 		keys:    newKeySource(c.IssuerURL+"/.well-known/jwks.json", c.HTTP),

@@ -265,7 +265,7 @@ func (w *world) issue(rec *httptest.ResponseRecorder, r *http.Request) {
 	}
 	k, _ := jose.NewKey("", w.rs.Public())
 	c, err := jose.Verify(form.Get("client_assertion"), jose.Profile{
-		Types: []string{"client-authentication+jwt"}, Algs: []jose.Alg{jose.ES256}, Issuer: "orders", Audience: issuer, AudienceSole: true, MaxLifetime: 2 * time.Minute,
+		Types: []string{"client-authentication+jwt"}, Algs: []jose.Alg{jose.ES256}, Issuer: "orders", Audience: issuer, MaxLifetime: 2 * time.Minute,
 	}, func(jose.Header) (jose.Key, error) { return k, nil }, w.now())
 	if err != nil || c.Subject != "orders" || c.ID == "" {
 		w.t.Errorf("client assertion: %v", err)

@@ -80,7 +80,7 @@ func TestClaims(t *testing.T) {
 	}
 	key, _ := jose.NewKey("k1", s.Public())
 	got, err := jose.Verify(c.Token.Reveal(), jose.Profile{
-		Types: []string{"at+jwt"}, Algs: []jose.Alg{jose.ES256}, Issuer: issuer, Audience: g.Resource, AudienceSole: true,
+		Types: []string{"at+jwt"}, Algs: []jose.Alg{jose.ES256}, Issuer: issuer, Audience: g.Resource,
 	}, func(jose.Header) (jose.Key, error) { return key, nil }, time.Now())
 	if err != nil {
 		t.Fatal(err)

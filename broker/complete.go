@@ -15,8 +15,8 @@ import (
 // shownCredentials bounds the answer to an end; the rest is listed by /v1/leases.
 const shownCredentials = 100
 
-// DefaultWait is how long the end of a task waits for its credentials at third
-// parties when the caller names no time; MaxWait is the longest it may name.
+// DefaultWait is how long the end of a task waits for its credentials at third parties where the
+// outcome matters and no time is named, as at the end of `ebb run`; MaxWait is the longest.
 const (
 	DefaultWait = 10 * time.Second
 	MaxWait     = 60 * time.Second

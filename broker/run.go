@@ -22,10 +22,11 @@ func (b *Broker) Run(ctx context.Context) error {
 	// Each promise is kept on its own: a store that hangs holds up only those that
 	// need it.
 	for _, keep := range []func(context.Context){
-		b.payOwed, func(ctx context.Context) { b.closeDue(ctx, &ends) }, b.closeOrphans, b.expireRequests, b.endBreakGlasses, b.keepClock,
+		b.payOwed, b.closeOrphans, b.expireRequests, b.endBreakGlasses, b.keepClock,
 	} {
 		g.Go(func() error { return every(ctx, time.Second, keep) })
 	}
+	g.Go(func() error { return every(ctx, dueEvery, func(ctx context.Context) { b.closeDue(ctx, &ends) }) })
 	b.runUpstream(ctx, g.Go)
 	g.Go(func() error { return b.runWatches(ctx) })
 	g.Go(func() error {
@@ -75,6 +76,9 @@ func (b *Broker) checkpoint(ctx context.Context) {
 }
 
 const (
+	// dueEvery is how often tasks are looked for whose deadline or heartbeat has passed: the end
+	// of one is that late at most, and the time of one call of the LiveStore.
+	dueEvery = 250 * time.Millisecond
 	// maxEnding bounds the ends that are under way at one time.
 	maxEnding = 500
 	// refillTime bounds one refill of the ledger.

@@ -34,6 +34,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: no metrics
 
 	batchTime time.Duration // bounds one batch, so that a database that hangs is an error. Default 10 s
+	checkTime time.Duration // bounds the integrity check of a SQLite file at the start. Default 5 s
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -45,6 +46,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.batchTime == 0 {
 		c.batchTime = 10 * time.Second
+	}
+	if c.checkTime == 0 {
+		c.checkTime = 5 * time.Second
 	}
 	if c.Queue == 0 {
 		c.Queue = 1024

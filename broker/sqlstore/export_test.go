@@ -24,6 +24,12 @@ func (c Config) Patiently() Config {
 	return c
 }
 
+// Hastily gives the integrity check at the start no time.
+func (c Config) Hastily() Config {
+	c.checkTime = time.Nanosecond
+	return c
+}
+
 // Say runs a statement on the connection that writes, for tests that set limits.
 func (s *Store) Say(ctx context.Context, text string) error {
 	return s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {

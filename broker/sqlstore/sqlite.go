@@ -15,6 +15,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"ebb/broker"
 	"ebb/migrations"
 )
 
@@ -48,11 +49,39 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 			return nil, err
 		}
 	}
-	if err := enter(ctx, e.writer, create); err != nil {
+	if create && !fresh {
+		err = quickCheck(ctx, e.reader, cfg)
+	}
+	if err == nil {
+		err = enter(ctx, e.writer, create)
+	}
+	if err != nil {
 		_ = e.close()
 		return nil, e.explain(err)
 	}
 	return e, nil
+}
+
+// damaged is what to do about a file that SQLite finds damaged.
+const damaged = "the database is damaged; nothing was changed: restore it from a backup, or move it away to start anew"
+
+// quickCheck looks at the structure of every page, for at most cfg.checkTime: a large database
+// must not delay the start for minutes. It logs when the time was not enough.
+func quickCheck(ctx context.Context, db *sql.DB, cfg Config) error {
+	look, cancel := context.WithTimeout(ctx, cfg.checkTime)
+	defer cancel()
+	var found string
+	err := db.QueryRowContext(look, "PRAGMA quick_check(1)").Scan(&found)
+	switch {
+	case look.Err() != nil && ctx.Err() == nil:
+		cfg.Logger.WarnContext(ctx, "the integrity check of the database was not finished in time: ebb starts, and what was not looked at may be damaged; run PRAGMA quick_check with sqlite3 on a copy", "time", cfg.checkTime)
+		return nil
+	case err != nil:
+		return err
+	case found != "ok":
+		return fmt.Errorf("%w: PRAGMA quick_check: %s", broker.Reason(damaged), found)
+	}
+	return nil
 }
 
 func handle(path, more string, conns int) (*sql.DB, error) {
@@ -127,7 +156,7 @@ func tellSQLite(err error) string {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 		return "the file or its directory cannot be written: check owner, mode and mount"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return "the database is damaged; nothing was changed: restore it from a backup, or move it away to start anew"
+		return damaged
 	case sqlite3.SQLITE_IOERR:
 		return "the disk reports an error: check it"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:

@@ -42,7 +42,7 @@ func (c *cli) complete(ctx context.Context, o *client.Operator, id string) error
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	for wait := 200 * time.Millisecond; ; wait *= 2 {
-		done, err := o.Complete(ctx, id)
+		done, err := o.CompleteWithin(ctx, id, broker.DefaultWait) // the summary says what became of each credential
 		if err == nil {
 			c.sayCompletion(ctx, o, done)
 			return nil

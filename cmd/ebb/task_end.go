@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,15 +30,17 @@ var completionColumns = []out.Column[broker.Completion]{
 }
 
 func (c *cli) taskComplete() *cobra.Command {
-	wait := broker.DefaultWait
+	var wait time.Duration
 	cmd := onOne(c, "complete TASK", "End a task: every credential of it is refused when this returns", completionColumns,
 		func(o *client.Operator, ctx context.Context, id string) (broker.Completion, error) {
 			return o.CompleteWithin(ctx, id, wait)
 		})
-	cmd.Long = `End a task. When this returns, every credential of it is refused by ebb, and
-those of third parties are taken back there; "owed" is how many of them are not
-yet known to be dead. The answer as JSON holds the signed receipt.`
-	cmd.Flags().DurationVar(&wait, "wait", wait, "how long to wait for third parties, at most 60s")
+	cmd.Long = `End a task. When this returns, every credential of it is refused by ebb. Those of
+third parties are taken back there meanwhile; "owed" is how many of them are not
+yet known to be dead. With --wait it waits for that. The answer as JSON holds the
+signed receipt.`
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait for third parties: for 10s, or as --wait=30s says, at most 60s")
+	cmd.Flags().Lookup("wait").NoOptDefVal = broker.DefaultWait.String()
 	return cmd
 }
 

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -100,15 +102,38 @@ func (a *API) stopTask(c echo.Context, who broker.Principal, body reasonBody) (b
 	return ended(c)(a.b.StopTask(c.Request().Context(), who, c.Param("id"), body.Reason, wait))
 }
 
-// endWait is how long the caller wants to wait for what is owed at third parties.
+// endWait is how long the caller wants to wait for what is owed at third parties: wait_seconds, or
+// else the preference "wait" (RFC 7240 section 4.3), or else not at all.
 func endWait(c echo.Context) (time.Duration, error) {
+	const most = int(broker.MaxWait / time.Second)
 	q := readQuery(c)
-	wait := time.Duration(q.number("wait_seconds", int(broker.DefaultWait/time.Second), 0, int(broker.MaxWait/time.Second))) * time.Second
+	preferred, asked := preferredWait(c.Request().Header.Values("Prefer"))
+	preferred = min(preferred, most)
+	seconds := q.number("wait_seconds", preferred, 0, most)
 	if err := q.done(); err != nil {
 		return 0, err
 	}
+	if asked && seconds == preferred {
+		c.Response().Header().Set("Preference-Applied", "wait="+strconv.Itoa(seconds))
+	}
+	wait := time.Duration(seconds) * time.Second
 	outlast(c, wait+closeTime)
 	return wait, nil
+}
+
+// preferredWait reads the first "wait" of Prefer fields. A preference that is malformed or unknown
+// is ignored, as RFC 7240 section 2 says.
+func preferredWait(fields []string) (seconds int, asked bool) {
+	for _, p := range strings.Split(strings.Join(fields, ","), ",") {
+		p, _, _ = strings.Cut(p, ";") // its parameters
+		name, value, _ := strings.Cut(p, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+		return int(n), err == nil
+	}
+	return 0, false
 }
 
 // closeTime is what an end takes at most before it waits.

@@ -85,8 +85,8 @@ func TestThirdPartyEnd(t *testing.T) {
 	r.v1(t, brokertest.Runner, "POST", task+"/complete?wait_seconds=61", nil).problem(t, "too long", 400, "invalid_request")
 	r.v1(t, brokertest.Runner, "POST", task+"/complete?wait=1", nil).problem(t, "unknown parameter", 400, "invalid_request")
 	up.On(brokertest.OpRevoke, brokertest.Error500)
-	a := r.v1(t, brokertest.Runner, "POST", task+"/complete?wait_seconds=0", nil)
-	if a.status != 200 || a.number("owed") != 1 || a.text("receipt") == "" {
+	a := r.v1(t, brokertest.Runner, "POST", task+"/complete", nil)
+	if a.status != 200 || a.number("owed") != 1 || a.text("receipt") == "" || !strings.Contains(a.body, `"state":"revoking"`) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	waitFor(t, func() bool {
@@ -105,7 +105,7 @@ func TestThirdPartyEnd(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	waitFor(t, func() bool { return len(up.Alive()) == 0 })
-	if a = r.v1(t, brokertest.Runner, "POST", task+"/complete?wait_seconds=10", nil); a.number("owed") != 0 {
+	if a = r.v1(t, brokertest.Runner, "POST", task+"/complete?wait_seconds=10", nil); a.number("owed") != 0 || a.header.Get("Preference-Applied") != "" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	r.v1(t, brokertest.Operator, "POST", "/v1/leases/"+lease+"/force", map[string]any{"reason": "x"}).problem(t, "nothing is owed", 409, "conflict")

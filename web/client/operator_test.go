@@ -194,7 +194,11 @@ func TestRoutes(t *testing.T) {
 		{"Taint", func(ctx context.Context, o op) error { _, err := o.Taint(ctx, "t", "web"); return err }, `POST /v1/tasks/t/taint {"sources":["web"]}`},
 		{"Pause", func(ctx context.Context, o op) error { _, err := o.Pause(ctx, "t", "why"); return err }, `POST /v1/tasks/t/pause {"reason":"why"}`},
 		{"Resume", func(ctx context.Context, o op) error { _, err := o.Resume(ctx, "t"); return err }, `POST /v1/tasks/t/resume`},
-		{"Complete", func(ctx context.Context, o op) error { _, err := o.Complete(ctx, "t"); return err }, `POST /v1/tasks/t/complete?wait_seconds=10`},
+		{"Complete", func(ctx context.Context, o op) error { _, err := o.Complete(ctx, "t"); return err }, `POST /v1/tasks/t/complete`},
+		{"CompleteWithin", func(ctx context.Context, o op) error {
+			_, err := o.CompleteWithin(ctx, "t", 10*time.Second)
+			return err
+		}, `POST /v1/tasks/t/complete?wait_seconds=10`},
 		{"Stop", func(ctx context.Context, o op) error { _, err := o.Stop(ctx, "t", "bad"); return err }, `POST /v1/tasks/t/stop {"reason":"bad"}`},
 		{"Requests", func(ctx context.Context, o op) error {
 			_, err := o.Requests(ctx, broker.RequestFilter{TaskID: "t", Owner: "o", State: "pending", Group: "g", Since: at})

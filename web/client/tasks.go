@@ -134,16 +134,20 @@ func (o *Operator) move(ctx context.Context, id, verb string, in any) (broker.Ta
 }
 
 // Complete ends a task and every credential of it. It is idempotent: repeat it
-// until it succeeds. It waits a while for third parties; see Completion.Owed.
+// until it succeeds. It does not wait for third parties: Completion.Owed is how many credentials
+// are not yet known to be dead there.
 func (o *Operator) Complete(ctx context.Context, taskID string) (broker.Completion, error) {
-	return o.CompleteWithin(ctx, taskID, broker.DefaultWait)
+	return o.CompleteWithin(ctx, taskID, 0)
 }
 
 // CompleteWithin is Complete that waits up to wait, at most broker.MaxWait, for the
 // task's credentials at third parties to be dead there.
 func (o *Operator) CompleteWithin(ctx context.Context, taskID string, wait time.Duration) (broker.Completion, error) {
 	var out broker.Completion
-	q := url.Values{"wait_seconds": {strconv.Itoa(int(wait / time.Second))}}
+	q := url.Values{}
+	if wait > 0 {
+		q.Set("wait_seconds", strconv.Itoa(int(wait/time.Second)))
+	}
 	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/complete"), q, nil, &out, wait)
 }
 
@@ -161,7 +165,7 @@ func (o *Operator) Receipt(ctx context.Context, taskID string) (r receipt.Receip
 // Stop ends a task for cause.
 func (o *Operator) Stop(ctx context.Context, taskID, reason string) (broker.Completion, error) {
 	var out broker.Completion
-	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, reasonBody{reason}, &out, broker.DefaultWait)
+	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, reasonBody{reason}, &out, 0)
 }
 
 func taskPath(id, verb string) string { return "/v1/tasks/" + url.PathEscape(id) + verb }

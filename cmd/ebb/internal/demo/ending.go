@@ -15,7 +15,7 @@ import (
 // complete: one call, and nothing of the task is alive.
 func (s *stage) complete() error {
 	s.act("The task ends")
-	done, err := s.runner.Complete(s.ctx, s.task)
+	done, err := s.runner.CompleteWithin(s.ctx, s.task, broker.DefaultWait)
 	if err == nil && done.Revoked != 3 {
 		err = fmt.Errorf("%d credentials were revoked, not 3", done.Revoked)
 	}

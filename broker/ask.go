@@ -68,26 +68,26 @@ func (b *Broker) assertedSandbox(ctx context.Context, assertion string) (Sandbox
 		return Sandbox{}, E(Unauthenticated, "The client assertion is not an acceptable JWT.", err)
 	}
 	id := unverified.Claims().Subject
-	if !validID(sandboxPrefix, id) {
-		return Sandbox{}, E(Unauthenticated, "The client is not known here.", nil)
-	}
 	// The ledger knows every sandbox that can ask for something. Nobody is known
 	// yet: whoever sends names at random must not make the journal read.
 	if b.down.Load() {
 		return Sandbox{}, unavailable(ErrLost)
 	}
-	t, err := b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskOf(id)})
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Sandbox{}, unavailable(err)
+	var t Live
+	if validID(sandboxPrefix, id) {
+		if t, err = b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskOf(id)}); err != nil && !errors.Is(err, ErrNotFound) {
+			return Sandbox{}, unavailable(err)
+		}
 	}
-	if err != nil || t.Sandbox == nil || t.Sandbox.Attestor != enrollName {
-		return Sandbox{}, E(Unauthenticated, "The client is not known here.", err)
+	keys := noClient
+	if err == nil && t.Sandbox != nil && t.Sandbox.Attestor == enrollName {
+		key, err := jose.ParseJWK([]byte(t.Sandbox.JWK))
+		if err != nil {
+			return Sandbox{}, unavailable(err)
+		}
+		keys = func(jose.Header) (jose.Key, error) { return key, nil }
 	}
-	key, err := jose.ParseJWK([]byte(t.Sandbox.JWK))
-	if err != nil {
-		return Sandbox{}, unavailable(err)
-	}
-	err = b.verifyAssertion(ctx, assertion, id, func(jose.Header) (jose.Key, error) { return key, nil },
+	err = b.verifyAssertion(ctx, assertion, id, keys,
 		Rate{Key: "assert:" + t.ID, Limit: 2 * max(endsPerMinute, t.Caps.MintsPerMinute), Per: time.Minute})
 	if err != nil {
 		return Sandbox{}, err

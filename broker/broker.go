@@ -49,6 +49,7 @@ type Broker struct {
 	recorded   atomic.Int64    // when the last entry was made that there was when this process began, Unix milliseconds
 	jump       atomic.Int64    // of the clock, as the log has it
 	people     map[string]bool // attestors that recognise principals
+	decoys     jose.KeySource  // of client assertions of clients that are not known
 	m          *metrics
 
 	instance  string
@@ -115,6 +116,10 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		sequels:    newSequels(),
 		vouched:    vouchers{ends: map[string]voucher{}},
 		judged:     newJudged(c),
+	}
+	var err error
+	if b.decoys, err = newDecoys(); err != nil {
+		return nil, fmt.Errorf("making the decoy keys of client assertions: %w", err)
 	}
 	b.upstreams = newUpstreams(c, b.m)
 	if b.instance = c.Instance; b.instance == "" {

@@ -58,7 +58,9 @@ func SignCheckpoint(signer jose.Signer, kid string, at time.Time, heads map[stri
 
 // Verify checks that the JWS is by one of keys and says exactly At and Heads.
 // An error that does not match jose.ErrToken still means that c proves nothing.
-func (c Checkpoint) Verify(keys jose.KeySet) error {
+func (c Checkpoint) Verify(keys jose.KeySet) error { return c.verify(keys.Key) }
+
+func (c Checkpoint) verify(keys jose.KeySource) error {
 	want, err := c.claims()
 	if err != nil {
 		return err
@@ -72,7 +74,7 @@ func (c Checkpoint) Verify(keys jose.KeySet) error {
 		if h.KID == "" {
 			return jose.Key{}, jose.KeyUnknown()
 		}
-		return keys.Key(h)
+		return keys(h)
 	}
 	got, err := jose.Verify(c.JWS, profile, named, c.At)
 	if err != nil {

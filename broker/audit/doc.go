@@ -14,6 +14,9 @@
 //  5. kept.go        what is kept beside the record of an answer, and Answers, which
 //     holds it against the record
 //  6. verify.go      Verify streams an export; verifier.go proves it, line by line
+//     signers.go     whose checkpoints count: keys that are given, and those that
+//     the record names and a given key vouches for
+//     filter.go      an export that leaves entries out says so, and proves no chain
 //     span.go        the part of one chain that was read so far
 //     report.go      what was proved, and Fault, what was not
 //

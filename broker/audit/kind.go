@@ -24,6 +24,9 @@ const (
 	PolicyDropped   = "policy.dropped"   // a proposed set was given up
 	PolicyPublished = "policy.published" // a second person put a proposed set in force
 
+	KeyAdded   = "key.added"   // a signing key is used from now on: its public half
+	KeyRevoked = "key.revoked" // an operator gave one up that may be known to others; from when on its signatures do not count
+
 	LedgerRefilled = "ledger.refilled" // the ledger was filled from the journal
 	LedgerLost     = "ledger.lost"     // the ledger lost data; nothing mints until it is refilled
 
@@ -101,6 +104,7 @@ var kinds = []string{
 	BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
 	BrokerStarted, BrokerStopped,
 	EgressAllowed, EgressCompleted, EgressDenied,
+	KeyAdded, KeyRevoked,
 	LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 	LedgerLost, LedgerRefilled,
 	LossAccepted,

@@ -16,6 +16,9 @@ type Report struct {
 	Partial bool `json:"partial"`
 	// Missing are writers that a checkpoint names and a partial export has not.
 	Missing []string `json:"missing,omitempty"`
+	Keys    []string `json:"keys,omitempty"` // ids of the keys whose checkpoints count
+	Revoked int      `json:"revoked"`        // checkpoints that do not count: their key was revoked before
+	Losses  int      `json:"losses"`         // times that an operator accepted that entries are gone
 	// Unsealed is how many entries no checkpoint covers: they are linked, but
 	// whoever can write to the store could have rewritten or cut them off.
 	Unsealed int `json:"unsealed"`

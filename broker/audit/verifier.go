@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/gowebpki/jcs"
-
-	"ebb/attest/jose"
 )
 
 type verifier struct {
-	keys   jose.KeySet
+	keys   signers
+	before map[place]string // what the caller held before: hashes by place
+	filter *Filter          // that the export says it was made with; nil = none
+	part   part             // of a filtered export
 	signed func(Signature) error
 	kept   Answers
 	line   int
@@ -33,12 +34,14 @@ type place struct {
 type claim struct {
 	hash string
 	line int
+	kid  string // of the checkpoint's key
 }
 
 // Beginnings of the lines of an export that are no entries.
 const (
 	checkpointLine = `{"checkpoint"`
 	keptLine       = `{"kept"`
+	filterLine     = `{"filter"`
 )
 
 func begins(line []byte, with string) bool {
@@ -47,7 +50,9 @@ func begins(line []byte, with string) bool {
 
 // IsEntry reports whether a line of an export is for an entry: the others are checkpoints,
 // and what was kept of answers.
-func IsEntry(line []byte) bool { return !begins(line, checkpointLine) && !begins(line, keptLine) }
+func IsEntry(line []byte) bool {
+	return !begins(line, checkpointLine) && !begins(line, keptLine) && !begins(line, filterLine)
+}
 
 func (v *verifier) fault(why string) error { return &Fault{Line: v.line, Why: why} }
 
@@ -58,6 +63,9 @@ func (v *verifier) read(line []byte) error {
 	if begins(line, keptLine) {
 		return v.keeps(line)
 	}
+	if begins(line, filterLine) {
+		return v.filtered(line)
+	}
 	var e Entry
 	if err := e.UnmarshalJSON(line); err != nil {
 		return v.fault(err.Error())
@@ -65,8 +73,13 @@ func (v *verifier) read(line []byte) error {
 	if why := v.entry(e); why != "" {
 		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: why}
 	}
-	if err := v.kept.Read(e); err != nil {
-		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: err.Error()}
+	for _, read := range []func(Entry) error{v.kept.Read, v.keys.read} {
+		if err := read(e); err != nil {
+			return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: err.Error()}
+		}
+	}
+	if e.Kind == LossAccepted {
+		v.counts.Losses++
 	}
 	v.counts.Entries++
 	return nil
@@ -105,6 +118,16 @@ func (v *verifier) entry(e Entry) string {
 	if sum := Sum(e); sum == "" || sum != e.Hash {
 		return "the entry was changed: its content does not have the hash it claims"
 	}
+	if want, held := v.before[place{e.Writer, e.Seq}]; held {
+		if want != e.Hash {
+			return "the earlier export or checkpoint proves that this entry was another one"
+		}
+		delete(v.before, place{e.Writer, e.Seq})
+	}
+	if v.filter != nil {
+		v.part.entry(e)
+		return ""
+	}
 	s := v.chains[e.Writer]
 	if s == nil {
 		if e.Seq == 1 && e.Prev != "" || e.Seq > 1 && !validHash(e.Prev) {
@@ -127,6 +150,7 @@ func (v *verifier) entry(e Entry) string {
 		}
 		delete(v.owed, at)
 		s.Sealed = max(s.Sealed, e.Seq)
+		v.keys.seals(c.kid, e.Writer, e.Seq)
 	}
 	return ""
 }
@@ -146,11 +170,21 @@ func (v *verifier) checkpoint(line []byte) error {
 	if canon, err := jcs.Transform(line); err != nil || string(canon) != `{"checkpoint":`+string(again)+`}` {
 		return v.fault(errCheckpoint.Error())
 	}
-	if err := c.Verify(v.keys); err != nil {
+	kid, counts, err := v.keys.verify(c)
+	if err != nil {
 		return v.fault("the checkpoint is not signed by a known key as it stands: " + err.Error())
 	}
+	if !counts {
+		v.counts.Revoked++
+		return nil
+	}
+	if v.filter != nil {
+		v.part.checkpoint(c)
+		v.counts.Checkpoints++
+		return nil
+	}
 	for writer, head := range c.Heads {
-		if why := v.head(writer, head); why != "" {
+		if why := v.head(writer, head, kid); why != "" {
 			return &Fault{Line: v.line, Writer: writer, Seq: head.Seq, Why: why}
 		}
 	}
@@ -160,14 +194,14 @@ func (v *verifier) checkpoint(line []byte) error {
 
 // head holds one head of a checkpoint against the chain, now or once the chain
 // has got there.
-func (v *verifier) head(writer string, h Head) string {
+func (v *verifier) head(writer string, h Head, kid string) string {
 	at := place{writer, h.Seq}
 	s := v.chains[writer]
 	if s == nil || h.Seq > s.Last {
 		if c, ok := v.owed[at]; ok && c.hash != h.Hash {
 			return fmt.Sprintf("the checkpoint of line %d says otherwise", c.line)
 		}
-		v.owed[at] = claim{h.Hash, v.line}
+		v.owed[at] = claim{h.Hash, v.line, kid}
 		return ""
 	}
 	if h.Seq >= s.First {
@@ -175,6 +209,7 @@ func (v *verifier) head(writer string, h Head) string {
 			return "the checkpoint proves that the entry at this place was another one"
 		}
 		s.Sealed = max(s.Sealed, h.Seq)
+		v.keys.seals(kid, writer, h.Seq)
 	}
 	return ""
 }
@@ -200,7 +235,7 @@ func (v *verifier) settle() error {
 	}
 	slices.Sort(v.counts.Missing)
 	if len(faults) == 0 {
-		return nil
+		return v.reaches()
 	}
 	slices.SortFunc(faults, func(a, b *Fault) int {
 		if a.Line != b.Line {
@@ -211,8 +246,27 @@ func (v *verifier) settle() error {
 	return faults[0]
 }
 
+// reaches judges what the caller brought: keys, and what they held before.
+func (v *verifier) reaches() error {
+	if v.filter != nil {
+		return &FilteredError{Filter: *v.filter, Entries: v.counts.Entries, Signed: v.part.signed()}
+	}
+	var gone []*Fault
+	for at := range v.before {
+		gone = append(gone, &Fault{Line: v.line, Writer: at.writer, Seq: at.seq, Why: "the export does not go on from what was held before: this entry is not in it"})
+	}
+	if len(gone) > 0 {
+		return slices.MinFunc(gone, func(a, b *Fault) int { return strings.Compare(a.Writer, b.Writer) })
+	}
+	if err := v.keys.fault(); err != nil {
+		return v.fault(err.Error())
+	}
+	return nil
+}
+
 func (v *verifier) report() Report {
 	r := v.counts
+	r.Keys = v.keys.used()
 	for _, s := range v.order {
 		r.Writers = append(r.Writers, s.Span)
 		r.Partial = r.Partial || s.First > 1

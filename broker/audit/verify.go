@@ -24,7 +24,17 @@ func Verify(r io.Reader, keys jose.KeySet) (Report, error) { return VerifyKept(r
 // covers what was read until then. It keeps 32 bytes in memory per entry, and some hundred
 // per answer of which something was kept.
 func VerifyKept(r io.Reader, keys jose.KeySet, signed func(Signature) error) (Report, error) {
-	v := verifier{keys: keys, signed: signed, chains: map[string]*span{}, owed: map[place]claim{}}
+	return VerifyAgainst(r, keys, signed, nil)
+}
+
+// VerifyAgainst is VerifyKept, and proves that the export goes on from what was held before: at each place
+// of heads, by writer, it has the entry with that hash.
+func VerifyAgainst(r io.Reader, keys jose.KeySet, signed func(Signature) error, heads map[string]Head) (Report, error) {
+	before := map[place]string{}
+	for writer, h := range heads {
+		before[place{writer, h.Seq}] = h.Hash
+	}
+	v := verifier{keys: signers{given: keys}, before: before, signed: signed, chains: map[string]*span{}, owed: map[place]claim{}}
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(in)

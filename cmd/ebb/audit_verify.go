@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -31,11 +33,20 @@ var reportColumns = []out.Column[audit.Report]{
 func (c *cli) auditVerify() *cobra.Command {
 	var keyFiles []string
 	var whole bool
+	var against string
 	cmd := &cobra.Command{
 		Use: "verify EXPORT", Short: "Prove an export offline: no line changed, dropped, added or moved", Args: cobra.ExactArgs(1),
 		Long: `Prove an export ("-" = standard input) with the public keys alone. Nothing is
 asked over the network. Keys are a JWK set as at /.well-known/jwks.json, a JWK,
-or PEM; without --keys those of the local data directory are used.
+or PEM; without --keys those of the data directory of this machine, and the command
+says so. A key that the export names itself (key.added) counts once a checkpoint of
+one of these keys covers that entry.
+
+With --against, an export or checkpoint that was kept earlier must be a beginning of
+this one. Save exports where ebb cannot write, and prove each with the one before.
+
+An export with --task, --lease, --request, --kind or --actor proves no chain: entries
+that were left out cannot be told from entries that were removed.
 
 In an export with --kept, what each approver saw must have the hash that the record
 of the answer has, and the passkey must have signed that answer to that request on
@@ -43,8 +54,13 @@ those facts, by the key that the record says it was registered with.`,
 	}
 	cmd.Flags().StringArrayVar(&keyFiles, "keys", nil, "`file` of public keys, repeatable")
 	cmd.Flags().BoolVar(&whole, "whole", false, "fail unless the export starts at the beginning of every chain and a checkpoint vouches for it")
+	cmd.Flags().StringVar(&against, "against", "", "earlier export or checkpoint `file`: fail unless this export goes on from it")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		keys, err := c.verifyKeys(keyFiles)
+		if err != nil {
+			return err
+		}
+		held, err := heldHeads(against, keys)
 		if err != nil {
 			return err
 		}
@@ -57,9 +73,12 @@ those facts, by the key that the record says it was registered with.`,
 			defer f.Close()
 			in = f
 		}
-		report, err := audit.VerifyKept(in, keys, passkey.Check)
+		report, err := audit.VerifyAgainst(in, keys, passkey.Check, held)
 		if fault, ok := errors.AsType[*audit.Fault](err); ok {
-			return fail("NOT PROVED: "+fault.Error(), "the record was altered, the export is damaged, or --keys are those of another ebb")
+			return fail("NOT PROVED: "+fault.Error(), "the record was altered, the export is damaged, or --keys are those of another ebb; the keys were "+keyIDs(keys))
+		}
+		if part, ok := errors.AsType[*audit.FilteredError](err); ok {
+			return fail("NOT PROVED: "+part.Error(), "export again without --task, --lease, --request, --kind and --actor")
 		}
 		if err != nil {
 			return err
@@ -83,6 +102,7 @@ those facts, by the key that the record says it was registered with.`,
 		}
 		if c.format == out.Table {
 			c.printSigned(report)
+			c.printKeys(report, against)
 		}
 		return nil
 	})
@@ -102,6 +122,59 @@ func (c *cli) printSigned(r audit.Report) {
 	}
 }
 
+// printKeys says what the proof rests on.
+func (c *cli) printKeys(r audit.Report, against string) {
+	if against != "" {
+		c.printf("EXTENDS   %s\n", out.Line(against))
+	}
+	c.printf("KEYS      %s\n", strings.Join(r.Keys, " "))
+	if r.Revoked > 0 {
+		c.printf("REVOKED   %d checkpoints do not count: their key had been revoked\n", r.Revoked)
+	}
+	if r.Losses > 0 {
+		c.printf("LOSS      %d times an operator accepted that entries are gone: `ebb audit list --kind loss.accepted`\n", r.Losses)
+	}
+}
+
+// keyIDs names the keys of a set.
+func keyIDs(set jose.KeySet) string {
+	var ids []string
+	for _, k := range set.Keys() {
+		ids = append(ids, k.KID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// heldHeads are the ends of chains in an earlier export, or in a checkpoint, which keys must have signed.
+func heldHeads(file string, keys jose.KeySet) (map[string]audit.Head, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usage(err.Error(), "name a file that `ebb audit export` wrote earlier, or a checkpoint")
+	}
+	var one audit.Checkpoint
+	if one.UnmarshalJSON(bytes.TrimSpace(text)) == nil {
+		if err := one.Verify(keys); err != nil {
+			return nil, fail("NOT PROVED: the checkpoint "+file+" is not signed by one of the keys: "+err.Error(), "give its public key with --keys; the keys were "+keyIDs(keys))
+		}
+		return one.Heads, nil
+	}
+	report, err := audit.Verify(bytes.NewReader(text), keys)
+	if err != nil {
+		return nil, fail("NOT PROVED: the earlier export "+file+": "+err.Error(), "name a whole export, or a checkpoint, that was kept earlier")
+	}
+	heads := map[string]audit.Head{}
+	for _, w := range report.Writers {
+		heads[w.Writer] = audit.Head{Seq: w.Last, Hash: w.Hash}
+	}
+	if len(heads) == 0 {
+		return nil, usage(file+" has no entries", "name a file that `ebb audit export` wrote earlier, or a checkpoint")
+	}
+	return heads, nil
+}
+
 // verifyKeys reads public keys from files, or the local ones, forgotten ones included.
 func (c *cli) verifyKeys(files []string) (jose.KeySet, error) {
 	if len(files) == 0 {
@@ -109,7 +182,11 @@ func (c *cli) verifyKeys(files []string) (jose.KeySet, error) {
 		if err != nil {
 			return jose.KeySet{}, err
 		}
-		return jose.NewKeySet(all...)
+		set, err := jose.NewKeySet(all...)
+		if err == nil {
+			fmt.Fprintf(c.stderr, "without --keys: the keys of the data directory on this machine are used: %s\n", keyIDs(set))
+		}
+		return set, err
 	}
 	var all []jose.Key
 	for _, file := range files {

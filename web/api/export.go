@@ -52,6 +52,9 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 	w := lineWriter{w: bufio.NewWriterSize(c.Response(), 32<<10), rc: http.NewResponseController(c.Response())}
 	var answers []audit.Entry
 	taken := broker.Export{List: "audit", Format: "jsonl", Filter: exportFilter(c)}
+	if line := filterOf(f).Line(); line != nil {
+		w.line(line)
+	}
 	for e := first; more && err == nil; e, err, more = next() {
 		w.line(e)
 		taken.Rows++
@@ -77,6 +80,11 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// filterOf is what leaves entries out of an export. A time alone leaves a chain whole in between.
+func filterOf(f broker.EntryFilter) audit.Filter {
+	return audit.Filter{TaskID: f.TaskID, LeaseID: f.LeaseID, RequestID: f.RequestID, Kind: f.Kind, Actor: f.Actor}
 }
 
 // exportFilter is what was asked for, as it goes on the record.

@@ -151,6 +151,11 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 		}
 		x := s.newExport(c, v, "audit", format, a.filter(), entryHead)
 		x.open()
+		if line := filterOf(q).Line(); line != nil && format == formatJSONL {
+			if err := writeASCII(x.w, line); err != nil {
+				return x.close(err)
+			}
+		}
 		for {
 			for _, e := range page.Entries {
 				if err := x.row(func() []string { return entryCells(e) }, e); err != nil {
@@ -177,6 +182,11 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 		}
 		return x.close(nil)
 	}
+}
+
+// filterOf is what leaves entries out of an export. A time alone leaves a chain whole in between.
+func filterOf(q broker.EntryQuery) audit.Filter {
+	return audit.Filter{TaskID: q.TaskID, LeaseID: q.LeaseID, RequestID: q.RequestID, Kind: strings.Join(q.Kinds, " "), Actor: q.Actor}
 }
 
 // exportKept sends what was kept with the answers among these entries, after them.

@@ -241,6 +241,10 @@ func TestRecordPages(t *testing.T) {
 	if !strings.Contains(string(x.Data), `"whole":true`) || !strings.Contains(string(x.Data), fmt.Sprintf(`"rows":%d`, report.Entries)) {
 		t.Errorf("the record of it: %s", x.Data)
 	}
+	part := b.get("/audit.jsonl?kind=task.&actor=" + brokertest.Runner)
+	if _, err := audit.Verify(strings.NewReader(part.body), keys); !strings.Contains(fmt.Sprint(err), "filtered (kind=task. actor="+brokertest.Runner+")") {
+		t.Errorf("a part: %v, want that it was filtered", err)
+	}
 	if a := b.get("/audit.csv?task=" + s.Task.ID); !strings.HasPrefix(a.body, "writer,seq,at,") {
 		t.Errorf("as a table: %.200s", a.body)
 	}

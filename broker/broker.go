@@ -40,6 +40,8 @@ type Broker struct {
 	strangers  *rate.Limiter
 	signedMu   sync.Mutex
 	signed     map[string]audit.Head // heads under a checkpoint, by writer
+	signedBy   string                // the key of the last checkpoint
+	namedKeys  map[string]bool       // signing keys that are on the audit log, by id
 	owedMu     sync.Mutex
 	owed       map[string]TaskMove // closings that a store has not taken yet
 	owedLeases map[string]owedLease

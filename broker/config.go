@@ -53,23 +53,24 @@ type Config struct {
 	Providers       map[string]Provider
 	Principals      []PrincipalConfig
 	// ACRValues are the proofs at the identity provider with which somebody may approve; empty = any.
-	ACRValues   []string
-	Keys        *keys.Ring
-	Marks       map[string]MarkStore // of high-water marks, by the name of the place; nil = none are kept
-	KnownKeys   jose.KeySet          // public keys of every signing key, which verify marks
-	Sealer      Sealer               // required when a provider is a third party
-	Instance    string               // 8 hex digits that name this installation at providers; "" = from Issuer
-	Safe        *safe.Safe           // of the operator's secrets; nil = none
-	Egress      bool                 // a proxy asks Use: what is only injected may be asked for
-	Transcripts *transcript.Store    // of requests through it; nil = there are none
-	Nonces      *dpop.Nonces         // nil = no nonce mode
-	DPoPAlgs    []jose.Alg           // nil = ES256, EdDSA
-	Limits      Limits
-	BreakGlass  BreakGlassConfig      // who may approve alone in an emergency; zero = nobody
-	Now         func() time.Time      // nil = time.Now
-	Steady      func() time.Duration  // a clock that nobody sets; nil = the monotonic one of Now
-	Logger      *slog.Logger          // nil = discard
-	Registerer  prometheus.Registerer // nil = none
+	ACRValues    []string
+	Keys         *keys.Ring
+	Marks        map[string]MarkStore // of high-water marks, by the name of the place; nil = none are kept
+	KeyDirectory KeyDirectory         // names the keys of Keys on the audit log; nil = they are not named
+	KnownKeys    jose.KeySet          // public keys of every signing key, which verify marks
+	Sealer       Sealer               // required when a provider is a third party
+	Instance     string               // 8 hex digits that name this installation at providers; "" = from Issuer
+	Safe         *safe.Safe           // of the operator's secrets; nil = none
+	Egress       bool                 // a proxy asks Use: what is only injected may be asked for
+	Transcripts  *transcript.Store    // of requests through it; nil = there are none
+	Nonces       *dpop.Nonces         // nil = no nonce mode
+	DPoPAlgs     []jose.Alg           // nil = ES256, EdDSA
+	Limits       Limits
+	BreakGlass   BreakGlassConfig      // who may approve alone in an emergency; zero = nobody
+	Now          func() time.Time      // nil = time.Now
+	Steady       func() time.Duration  // a clock that nobody sets; nil = the monotonic one of Now
+	Logger       *slog.Logger          // nil = discard
+	Registerer   prometheus.Registerer // nil = none
 }
 
 func (c *Config) check() error {

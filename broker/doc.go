@@ -100,6 +100,7 @@
 //	               process
 //	highwater.go   marks outside the database of how far the audit log has come: a database
 //	               that lost entries is not served
+//	signing_keys.go  each signing key is named on the audit log
 //	refill.go      the ledger from the journal: at start and after a loss;
 //	               refill_record.go  what only the audit record and requests know;
 //	               each.go  everything that a filter finds, page by page

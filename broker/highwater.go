@@ -117,7 +117,7 @@ func compareMark(ctx context.Context, a Audit, ends map[string]audit.Head, text 
 		return nil, nil
 	}
 	if err := mark.Verify(known); err != nil {
-		return []MissingEntry{{MadeAt: mark.At, Why: "it is not signed by a key of this ebb: " + err.Error()}}, nil
+		return []MissingEntry{{MadeAt: mark.At, Why: "it is not signed by a key of this ebb (if a file sign-*.key is missing, restore it): " + err.Error()}}, nil
 	}
 	for writer, want := range mark.Heads {
 		end := ends[writer]

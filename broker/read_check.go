@@ -21,6 +21,21 @@ type Checked struct {
 	All    bool         // the whole record was looked at
 }
 
+// ownKeys are the published keys and those that this process knew at its start, forgotten ones included.
+func (b *Broker) ownKeys() (jose.KeySet, error) {
+	published, err := jose.ParseJWKS(b.cfg.Keys.JWKS(b.now()))
+	if err != nil {
+		return jose.KeySet{}, err
+	}
+	all := published.Keys()
+	for _, k := range b.cfg.KnownKeys.Keys() {
+		if !slices.ContainsFunc(all, func(o jose.Key) bool { return o.KID == k.KID }) {
+			all = append(all, k)
+		}
+	}
+	return jose.NewKeySet(all...)
+}
+
 // CheckRecord verifies the last n (1..1000) entries of the record and the last
 // checkpoints, as `ebb audit verify` does with an export. It is this ebb that says so:
 // who does not trust it verifies an export elsewhere.
@@ -34,7 +49,7 @@ func (b *Broker) CheckRecord(ctx context.Context, who Principal, n int) (Checked
 	if err != nil {
 		return Checked{}, unavailable(err)
 	}
-	keys, err := jose.ParseJWKS(b.cfg.Keys.JWKS(b.now()))
+	keys, err := b.ownKeys()
 	if err != nil {
 		return Checked{}, err
 	}

@@ -44,29 +44,32 @@ func (b *Broker) Checkpoints(ctx context.Context, who Principal) ([]audit.Checkp
 }
 
 // Checkpoint signs where the chains stand and stores it: every chain the first
-// time, afterwards those that have grown since. Without growth it does nothing.
+// time and with each new signing key, afterwards those that have grown since. Without growth it does nothing.
 func (b *Broker) Checkpoint(ctx context.Context) error {
+	b.signedMu.Lock()
+	defer b.signedMu.Unlock()
+	signer, kid, _, err := b.cfg.Keys.Signer(b.now())
+	if err != nil {
+		return err
+	}
+	if err := b.noteKeys(ctx); err != nil {
+		b.cfg.Logger.WarnContext(ctx, "the signing keys were not named on the audit log", "error", err)
+	}
 	last, err := b.cfg.Journal.Heads(ctx)
 	if err != nil {
 		return err
 	}
-	b.signedMu.Lock()
-	defer b.signedMu.Unlock()
 	if err := b.noteHeads(ctx, last); err != nil {
 		return err
 	}
 	heads := map[string]audit.Head{}
 	for _, e := range last {
-		if h := (audit.Head{Seq: e.Seq, Hash: e.Hash}); b.signed[e.Writer] != h {
+		if h := (audit.Head{Seq: e.Seq, Hash: e.Hash}); b.signed[e.Writer] != h || b.signedBy != kid {
 			heads[e.Writer] = h
 		}
 	}
 	if len(heads) == 0 {
 		return nil
-	}
-	signer, kid, _, err := b.cfg.Keys.Signer(b.now())
-	if err != nil {
-		return err
 	}
 	c, err := audit.SignCheckpoint(signer, kid, b.now(), heads)
 	if err != nil {
@@ -76,6 +79,7 @@ func (b *Broker) Checkpoint(ctx context.Context) error {
 		return err
 	}
 	maps.Copy(b.signed, heads)
+	b.signedBy = kid
 	return nil
 }
 

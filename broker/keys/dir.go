@@ -29,6 +29,15 @@ type Config struct {
 	Policy Policy           // zero members mean the defaults
 	Now    func() time.Time // nil = time.Now
 	Log    *slog.Logger     // nil = silent
+	// Used are the keys that were ever used, as the audit log has them. The public half of one whose file is
+	// gone is put back, and no number is used twice.
+	Used []Numbered
+}
+
+// Numbered is the public half of a key with the number of its file.
+type Numbered struct {
+	Number int
+	jose.Key
 }
 
 // Dir is a directory of keys:
@@ -77,6 +86,9 @@ func Open(cfg Config) (*Dir, error) {
 	}
 	secret, err := d.openSecret()
 	if err != nil {
+		return nil, err
+	}
+	if err := d.putBack(keys); err != nil {
 		return nil, err
 	}
 	for len(keys) == 0 {
@@ -202,18 +214,87 @@ func parseName(name string) (n int, ext string, ok bool) {
 	return n, ext, err == nil && n > 0 && keyName(n)+ext == name
 }
 
-// Public returns every public key that the directory has: those that are forgotten, and those in use.
-func (d *Dir) Public() ([]jose.Key, error) {
-	all, err := d.Archive()
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range d.ring.entries() {
-		if !slices.ContainsFunc(all, func(k jose.Key) bool { return k.KID == e.KID }) {
-			all = append(all, e.pub)
+// putBack writes the public half of used keys whose files are gone, so that what they signed can still be
+// verified. Their private halves are lost: tokens that they signed are refused from now on.
+func (d *Dir) putBack(have []Key) error {
+	for _, u := range d.cfg.Used {
+		d.last = max(d.last, u.Number)
+		path := filepath.Join(d.cfg.Dir, keyName(u.Number))
+		_, err := os.Lstat(path + ".pub")
+		if err == nil || slices.ContainsFunc(have, func(k Key) bool { return k.KID == u.KID }) {
+			continue
+		}
+		if _, taken := os.Lstat(path + ".key"); taken == nil {
+			continue // an earlier version gave the number away again; the audit log has the key
+		}
+		jwk, err := jose.MarshalPublicJWK(u.Key)
+		if err != nil {
+			return fmt.Errorf("keys: key %d: %w", u.Number, err)
+		}
+		d.cfg.Log.Error("signing key is missing: tokens that it signed are refused, and the audit log keeps its public key; restore its file from a backup if it was lost by mistake",
+			slog.Int("number", u.Number), slog.String("kid", u.KID), slog.String("file", path+".key"))
+		if err := WritePrivate(path+".pub", jwk); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
 		}
 	}
-	return all, nil
+	return nil
+}
+
+// Numbered returns every public key of the directory with its number, in order.
+func (d *Dir) Numbered() ([]Numbered, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list, err := os.ReadDir(d.cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	var out []Numbered
+	for _, e := range list { // by name, and so by number
+		n, ext, ok := parseName(e.Name())
+		if !ok {
+			continue
+		}
+		k, err := d.publicOf(e.Name(), ext)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // archived meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(out, func(o Numbered) bool { return o.KID == k.KID }) {
+			out = append(out, Numbered{n, k})
+		}
+	}
+	return out, nil
+}
+
+func (d *Dir) publicOf(name, ext string) (jose.Key, error) {
+	if ext == ".key" {
+		k, err := d.read(name)
+		if err != nil {
+			return jose.Key{}, err
+		}
+		return k.public()
+	}
+	b, err := ReadPrivate(filepath.Join(d.cfg.Dir, name))
+	if err != nil {
+		return jose.Key{}, err
+	}
+	k, err := jose.ParseJWK(b)
+	if err != nil {
+		return jose.Key{}, fmt.Errorf("keys: %s cannot be used: %w", name, err)
+	}
+	return k, nil
+}
+
+// Public returns every public key that the directory has: those that are forgotten, and those in use.
+func (d *Dir) Public() ([]jose.Key, error) {
+	all, err := d.Numbered()
+	var out []jose.Key
+	for _, k := range all {
+		out = append(out, k.Key)
+	}
+	return out, err
 }
 
 // Archive returns the public keys that are forgotten, oldest first: they verify
@@ -228,13 +309,9 @@ func (d *Dir) Archive() ([]jose.Key, error) {
 		if _, ext, ok := parseName(e.Name()); !ok || ext != ".pub" {
 			continue
 		}
-		b, err := ReadPrivate(filepath.Join(d.cfg.Dir, e.Name()))
+		k, err := d.publicOf(e.Name(), ".pub")
 		if err != nil {
 			return nil, err
-		}
-		k, err := jose.ParseJWK(b)
-		if err != nil {
-			return nil, fmt.Errorf("keys: %s cannot be used: %w", e.Name(), err)
 		}
 		out = append(out, k)
 	}

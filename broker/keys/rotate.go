@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"ebb/attest/jose"
@@ -42,6 +43,31 @@ func (d *Dir) Rotate(now time.Time) (kid string, err error) {
 		return "", err
 	}
 	return d.next(now)
+}
+
+// Revoke gives up a key that others may have: its private half is removed, its public half stays, and
+// tokens that it signed are refused. Without another key that signs, a new one signs at once.
+func (d *Dir) Revoke(now time.Time, kid string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.reload(now); err != nil {
+		return err
+	}
+	n, known := d.num[kid]
+	if !known {
+		return fmt.Errorf("keys: %s has no private key %s", d.cfg.Dir, kid)
+	}
+	entries := d.ring.entries()
+	at := slices.IndexFunc(entries, func(e entry) bool { return e.KID == kid })
+	if active(entries, now) == at {
+		if _, err := d.create(now, now); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if err := d.forget(entries[at], n); err != nil {
+		return err
+	}
+	return d.reload(now)
 }
 
 func (d *Dir) reload(now time.Time) error {
@@ -105,21 +131,29 @@ func (d *Dir) archive(now time.Time) error {
 			keep = append(keep, e.Key)
 			continue
 		}
-		jwk, err := jose.MarshalPublicJWK(e.pub)
-		if err != nil {
-			return fmt.Errorf("keys: archive: %w", err)
-		}
-		name := keyName(d.num[e.KID])
-		if err := WritePrivate(filepath.Join(d.cfg.Dir, name+".pub"), jwk); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := d.forget(e, d.num[e.KID]); err != nil {
 			return err
 		}
-		if err := os.Remove(filepath.Join(d.cfg.Dir, name+".key")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("keys: archive: %w", err)
-		}
-		if err := syncDir(d.cfg.Dir); err != nil {
-			return err
-		}
-		d.cfg.Log.Info("signing key forgotten", slog.String("kid", e.KID))
 	}
 	return d.ring.Replace(keep...)
+}
+
+// forget replaces a private key file by its public half.
+func (d *Dir) forget(e entry, number int) error {
+	jwk, err := jose.MarshalPublicJWK(e.pub)
+	if err != nil {
+		return fmt.Errorf("keys: archive: %w", err)
+	}
+	name := keyName(number)
+	if err := WritePrivate(filepath.Join(d.cfg.Dir, name+".pub"), jwk); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.Remove(filepath.Join(d.cfg.Dir, name+".key")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keys: archive: %w", err)
+	}
+	if err := syncDir(d.cfg.Dir); err != nil {
+		return err
+	}
+	d.cfg.Log.Info("signing key forgotten", slog.String("kid", e.KID))
+	return nil
 }

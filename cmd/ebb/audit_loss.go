@@ -82,10 +82,10 @@ expire, which is limits.token_ttl at the latest.`,
 		if err := n.openData(cfg); err != nil {
 			return err
 		}
-		if n.dir, err = keys.Open(keysConfig(cfg)); err != nil {
+		if n.journal, err = n.openJournal(cmd.Context(), cfg, prometheus.NewRegistry()); err != nil {
 			return err
 		}
-		if n.journal, err = n.openJournal(cmd.Context(), cfg, prometheus.NewRegistry()); err != nil {
+		if err := n.openKeys(cmd.Context(), cfg); err != nil {
 			return err
 		}
 		ledger, err := n.openLedger(cmd.Context(), cfg, prometheus.NewRegistry())

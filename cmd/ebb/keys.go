@@ -37,7 +37,7 @@ var keyColumns = []out.Column[keyLine]{
 }
 
 func newKeys(c *cli) *cobra.Command {
-	return c.group("keys", "Signing keys of the server, and keys for clients", c.keysList(), c.keysRotate(), c.keysNew())
+	return c.group("keys", "Signing keys of the server, and keys for clients", c.keysList(), c.keysRotate(), c.keysRevoke(), c.keysNew())
 }
 
 // openKeys opens the server's key directory; it never makes one.

@@ -16,6 +16,7 @@ import (
 
 	"ebb/attest/options"
 	"ebb/broker"
+	"ebb/broker/keys"
 	"ebb/broker/memstore"
 	"ebb/broker/redisstore"
 	"ebb/broker/safe"
@@ -50,6 +51,18 @@ func (n *node) openJournal(ctx context.Context, c config.Config, reg prometheus.
 	}
 	n.closers = append(n.closers, s.Close)
 	return s, nil
+}
+
+// openKeys opens the key directory, which the database tells what keys were ever used.
+func (n *node) openKeys(ctx context.Context, c config.Config) error {
+	kc := keysConfig(c)
+	kc.Log, kc.Now = n.log, n.now
+	var err error
+	if kc.Used, err = broker.UsedKeys(ctx, n.journal); err != nil {
+		return err
+	}
+	n.dir, err = keys.Open(kc)
+	return err
 }
 
 func (n *node) openLedger(ctx context.Context, c config.Config, reg prometheus.Registerer) (broker.Ledger, error) {

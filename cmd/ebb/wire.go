@@ -124,10 +124,13 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 
 // core makes the broker and all that it stands on.
 func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registry) (err error) {
-	// Keys, and what derives from them.
-	kc := keysConfig(s.Config)
-	kc.Log, kc.Now = s.Log, s.Now
-	if n.dir, err = keys.Open(kc); err != nil {
+	// The database, which knows what keys there were; the keys, and what derives from them.
+	journal, err := n.openJournal(ctx, s.Config, metrics)
+	if err != nil {
+		return err
+	}
+	n.journal = journal
+	if err := n.openKeys(ctx, s.Config); err != nil {
 		return err
 	}
 	ring := n.dir.Ring()
@@ -138,12 +141,6 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 		}
 	}
 
-	// Stores.
-	journal, err := n.openJournal(ctx, s.Config, metrics)
-	if err != nil {
-		return err
-	}
-	n.journal = journal
 	ledger, err := n.openLedger(ctx, s.Config, metrics)
 	if err != nil {
 		return err
@@ -188,7 +185,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	// The broker compares the database with its high-water marks, then refills the ledger, before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
-		Principals: people, ACRValues: s.Console.OIDC.ACRValues, Keys: ring, Marks: markStores(n.dir, s.Signing.KeysDir, ledger), KnownKeys: known, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now,
+		Principals: people, ACRValues: s.Console.OIDC.ACRValues, Keys: ring, Marks: markStores(n.dir, s.Signing.KeysDir, ledger), KnownKeys: known, KeyDirectory: n.dir, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now,
 	})
 	if loss, is := errors.AsType[*broker.LossError](err); is {
 		return fail(loss.Error(), lossNext)

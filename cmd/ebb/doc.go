@@ -9,7 +9,7 @@
 //	embed.go                          an ebb inside of another command
 //
 // One file a command, named after it: task.go (and task_end.go, receipt.go), token.go (and token_enrol.go), credential.go (and credential_ssh.go), mcp.go (and mcp_http.go), delegate.go,
-// hold.go, attest.go (and attest_challenge.go), console.go, notify.go, run.go (and run_box.go, run_kind.go, run_user.go, run_env.go, run_watch.go, run_out.go, run_aws.go, run_pg.go, run_ssh.go, run_join.go, run_dir.go, run_limits.go, run_embed.go, run_end.go, run_uses.go, shim.go), endpoint.go (a way out that outlives a restart of ebb), egress_far.go (ebb egress; and egress_place.go), requests.go (and requests_risk.go), breakglass.go, leases.go (and leases_usage.go), providers.go,
+// hold.go, attest.go (and attest_challenge.go), console.go, notify.go, run.go (and run_box.go, run_kind.go, run_user.go, run_env.go, run_watch.go, run_out.go, run_aws.go, run_pg.go, run_ssh.go, run_join.go, run_dir.go, run_guard.go, run_limits.go, run_embed.go, run_end.go, run_uses.go, shim.go), endpoint.go (a way out that outlives a restart of ebb), egress_far.go (ebb egress; and egress_place.go), requests.go (and requests_risk.go), breakglass.go, leases.go (and leases_usage.go), providers.go,
 // secrets.go, audit.go (and audit_verify.go, audit_loss.go), transcripts.go, policy.go (and policy_try.go, policy_compare.go), keys.go (and keys_revoke.go), config.go,
 // migrate.go, doctor.go (and doctor_local.go, doctor_remote.go, doctor_console.go), health.go, bench.go (and bench_server.go, bench_egress.go, bench_egress_parts.go),
 // demo.go (and demo_console.go), version.go.

@@ -17,6 +17,7 @@ type runFlags struct {
 	kind       string // of box
 	image      string // of a box of Docker's
 	tool, work string
+	workMode   string // protect or open
 	user       string
 	read, env  []string
 	grace      time.Duration
@@ -46,7 +47,7 @@ own, with the configuration and the data directory of 'ebb serve', until it is o
 
 The box is made by bubblewrap, or with --box docker by the daemon of Docker from --image,
 which then has the programs. In it are the machine's programs to read, the work
-directory as /work, an empty home, and no network: 'ebb token --scope ...' asks for a
+directory as /work (without write access to what makes programs run by themselves: --work-mode), an empty home, and no network: 'ebb token --scope ...' asks for a
 credential there, over a socket of this process, which keeps the sandbox's key, and
 --credential puts a placeholder for one into a variable. The only way out is ebb's egress
 proxy, which puts credentials where their placeholders are. Where no box can be made CMD
@@ -64,6 +65,7 @@ ends the task.`,
 	f.StringVar(&flags.image, "image", "", "`image` of a box of Docker's, best by its digest; none is fetched")
 	f.StringVar(&flags.tool, "tool", "", "tool that CMD is: all that the box asks for is asked for it")
 	f.StringVar(&flags.work, "work", ".", "`directory` that the box may write to, as /work")
+	f.StringVar(&flags.workMode, "work-mode", workProtect, "protect: files of the work directory that make programs run by themselves (settings and hooks of git, of editors, of CI) are read-only in the box, and new ones are set aside at the end; open: they are named at the end")
 	f.StringArrayVar(&flags.read, "read", nil, "`path` that the box may read, at the same path, repeatable")
 	f.StringArrayVar(&flags.env, "env", nil, "variable of the box, `NAME=VALUE`, or NAME to pass yours on, repeatable")
 	f.StringArrayVar(&flags.credentials, "credential", nil, "variable of the box that holds a placeholder, `NAME=SCOPE`, repeatable")
@@ -87,6 +89,9 @@ ends the task.`,
 		if flags.task.heartbeat < 2*time.Second {
 			return usage("--heartbeat is too short", "choose at least 2s; without heartbeats a dead ebb would leave the task open")
 		}
+		if flags.kind == "none" && cmd.Flags().Changed("work-mode") && flags.workMode == workProtect {
+			return usage("--work-mode protect is for a box", "leave it out with --box none: CMD writes to all that you can write to")
+		}
 		if !cmd.Flags().Changed("name") {
 			flags.task.name = filepath.Base(args[0])
 		}
@@ -101,6 +106,11 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
+	unguard, err := c.guard(in)
+	if err != nil {
+		return err
+	}
+	defer unguard()
 	if flags.join != "" {
 		return c.runJoined(ctx, flags, in)
 	}
@@ -131,6 +141,9 @@ func (c *cli) runIn(ctx context.Context, flags *runFlags, args []string) (err er
 	}
 	defer remove()
 	defer in.close()
+	if err := in.saveGuard(); err != nil {
+		return err
+	}
 	// What serves the box does so until the box is over, not until somebody presses a key.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -156,7 +169,7 @@ func (b *boxed) failure(err error) error {
 	case errors.Is(err, box.ErrNone) && b.image != "":
 		return fail(err.Error(), "see that this user may use a Docker daemon of this machine, not rootless, which has the image, or choose another --box")
 	case errors.Is(err, box.ErrPlace):
-		return usage(err.Error(), "choose another --work or --read: a directory of a project, with nothing else in it")
+		return usage(err.Error(), "choose another --work or --read: a directory of a project, with nothing else in it; for too many files to protect, --work-mode open")
 	case errors.Is(err, box.ErrNone):
 		return fail(err.Error(), "install bubblewrap and let this user make user namespaces, have Docker make the box (--box docker --image NAME), or run CMD without one: --box none")
 	}

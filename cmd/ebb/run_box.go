@@ -14,6 +14,7 @@ import (
 	"ebb/broker"
 	"ebb/cmd/ebb/internal/ask"
 	"ebb/cmd/ebb/internal/box"
+	"ebb/cmd/ebb/internal/box/autorun"
 	"ebb/cmd/ebb/internal/box/cgroup"
 	"ebb/cmd/ebb/internal/keyfile"
 	"ebb/cmd/ebb/internal/stdio"
@@ -40,6 +41,8 @@ type boxed struct {
 	limits           cgroup.Limits
 	bounded          bool           // limits were asked for: there is no box without them
 	group            *cgroup.Group  // nil = the box has none of its own
+	guarding         *autorun.Guard // of the work directory; nil = it is looked at by nobody
+	protect          bool           // files that make programs run are read-only
 	sockets          []*os.File     // that the box has, to be closed here
 	streams          *stdio.Streams // nil = the streams are passed on as they are
 }
@@ -50,6 +53,9 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	var err error
 	if in.spec.Work, err = filepath.Abs(flags.work); err != nil {
 		return nil, usage(err.Error(), "name an existing directory with --work")
+	}
+	if in.protect, err = flags.protects(); err != nil {
+		return nil, err
 	}
 	if err := c.kindOf(flags, in); err != nil || in.plain {
 		return in, err
@@ -135,7 +141,7 @@ func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed,
 	}
 	in.mount("ask", dir)
 	in.spec.Env = append(in.spec.Env, "EBB_TASK_ID="+k.taskID, "EBB_ASK="+box.Dir+"/ask/socket")
-	in.spec.Env = append(in.spec.Env, gitConfig(in.git)...)
+	in.spec.Env = append(in.spec.Env, gitConfig(in.git, in.protect)...)
 	if err := c.wayOut(ctx, serving, o, k.taskID, in); err != nil {
 		return err
 	}

@@ -175,6 +175,9 @@ func bury(runs string) error {
 			continue
 		}
 		path := filepath.Join(runs, e.Name())
+		if _, err := os.Stat(filepath.Join(path, guardFile)); err == nil {
+			continue // resumeGuards comes first
+		}
 		if dead, err := flocked(path, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 			if group, err := os.ReadFile(filepath.Join(path, groupFile)); err == nil {
 				_ = cgroup.Remove(string(group)) // an empty group that stays bounds nothing

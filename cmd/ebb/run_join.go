@@ -119,6 +119,9 @@ func (c *cli) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err er
 	}
 	defer remove()
 	defer in.close()
+	if err := in.saveGuard(); err != nil {
+		return err
+	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	in.joined = true

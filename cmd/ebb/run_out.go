@@ -223,8 +223,11 @@ func (c *cli) sayAsked(s scopes.Set) {
 
 // gitConfig has git in the box ask for a credential where a host wants one, and use https
 // where a remote says ssh.
-func gitConfig(hosts []given) []string {
+func gitConfig(hosts []given, protect bool) []string {
 	var keys []string
+	if protect { // git checkout would fail where it could not note the upstream in .git/config
+		keys = append(keys, "branch.autoSetupMerge", "false")
+	}
 	for _, h := range hosts {
 		keys = append(keys,
 			"credential.https://"+h.name+".helper", "!"+box.Self+" credential git --scope '"+h.scope.String()+"'",

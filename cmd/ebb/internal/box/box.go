@@ -22,6 +22,8 @@ type Spec struct {
 	Env []string
 	// Work is a directory of the machine that is written to as WorkDir.
 	Work string
+	// Fixed are places of Work that are mounted over it, those that hold others first.
+	Fixed []Fixed
 	// Read are places of the machine that are read at their own paths, beside its programs.
 	Read []string
 	// Files are small files by their paths in the box, read-only.
@@ -50,6 +52,13 @@ type Spec struct {
 	// Ready is called when the kernel knows the box, before anything of Argv runs. An error ends
 	// the box. nil = nobody wants to know.
 	Ready func(Identity) error
+}
+
+// Fixed is a file or directory of the work directory that cannot be renamed or removed in the box, nor be
+// written to unless Write says so.
+type Fixed struct {
+	Path  string // in the work directory, without symbolic links
+	Write bool
 }
 
 // Owner is a user and a group of the machine.

@@ -14,6 +14,7 @@
 // those of an image to read, one work directory to write to, and no network: sockets that the runner puts into it are
 // the only ways out. Its kinds are bwrap and docker, and none, which is no box at all.
 //
+//	autorun/   files of a work directory that make programs run by themselves
 //	boxtest/   what tests of kinds have in common
 //	bwrap/     bubblewrap, with the shim of this binary as the first process
 //	cgroup/    bounds of memory and processor time, and one word that ends a box

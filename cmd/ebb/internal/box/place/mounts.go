@@ -60,6 +60,14 @@ func open(s box.Spec, self string) (all Mounts, err error) {
 	if info, err := work.Stat(); err != nil || !info.IsDir() {
 		return all, fmt.Errorf("%w: %s is no directory", box.ErrPlace, s.Work)
 	}
+	for _, one := range s.Fixed {
+		// Beneath the directory that was checked, whatever another box makes of the path meanwhile.
+		fd, err := unix.Openat2(int(work.Fd()), one.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
+		if err != nil {
+			return all, fmt.Errorf("%w: %s of %s: %w", box.ErrPlace, one.Path, s.Work, err)
+		}
+		all = append(all, Mount{From: os.NewFile(uintptr(fd), one.Path), To: box.WorkDir + "/" + one.Path, Write: one.Write})
+	}
 	fd, err := unix.Open(self, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return all, fmt.Errorf("%s: %w", self, err)

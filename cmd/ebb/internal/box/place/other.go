@@ -15,3 +15,6 @@ type Mounts []struct{}
 func Of(box.Spec, string) (Mounts, error) {
 	return nil, fmt.Errorf("%w: a box needs Linux", box.ErrNone)
 }
+
+// Check fails: there are boxes on Linux only.
+func Check(string, []string) error { return fmt.Errorf("%w: a box needs Linux", box.ErrNone) }

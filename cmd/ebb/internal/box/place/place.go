@@ -85,6 +85,19 @@ func homes() ([]string, error) {
 	return slices.DeleteFunc(all, func(home string) bool { return !filepath.IsAbs(home) || filepath.Clean(home) == "/" }), nil
 }
 
+// Check refuses a place that no box may have. private is as in box.Spec.
+func Check(path string, private []string) error {
+	p, err := New(private)
+	if err != nil {
+		return err
+	}
+	f, err := p.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // Open opens a place, so that what is checked is what is mounted, and says which it really is.
 func (p *Places) Open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)

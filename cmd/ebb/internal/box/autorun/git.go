@@ -1,0 +1,161 @@
+//go:build linux
+
+package autorun
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// inner are the files of a git directory that make git(1) run programs, or that name another file which does
+// (gitrepository-layout(5)). Refs, objects and the index cannot.
+var inner = []string{"config", "config.worktree", "commondir", "hooks", "info/attributes", todo}
+
+// todo is the list of an interactive rebase, whose exec lines run when that goes on.
+const todo = "rebase-merge/git-rebase-todo"
+
+// innerOf are the inner files of a git directory by their paths, whether they are there or not.
+func (s *scan) innerOf(git string) []string {
+	var all []string
+	for _, name := range inner {
+		all = append(all, path.Join(git, name))
+	}
+	trees, _ := s.list(path.Join(git, "worktrees")) // none is there, as a rule
+	for _, e := range trees {
+		if e.IsDir() {
+			tree := path.Join(git, "worktrees", e.Name())
+			all = append(all, path.Join(tree, "commondir"), path.Join(tree, "config.worktree"), path.Join(tree, todo))
+		}
+	}
+	return all
+}
+
+// setting is one of a file of git's.
+type setting struct{ key, value string }
+
+// settings has git read a file of its settings: only git knows its grammar. It follows no includes and runs nothing.
+func settings(text []byte) ([]setting, error) {
+	cmd := exec.Command("git", "config", "--file", "-", "--no-includes", "--null", "--list")
+	cmd.Dir, cmd.Stdin = "/", bytes.NewReader(text)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"}
+	said, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("git cannot read its settings: %w", err)
+	}
+	var all []setting
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(said), "\x00"), "\x00") {
+		if key, value, _ := strings.Cut(line, "\n"); key != "" {
+			all = append(all, setting{key, value})
+		}
+	}
+	return all, nil
+}
+
+// harmless are settings that run no program and name no file.
+var harmless = regexp.MustCompile(`\A(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|sparsecheckout|sparsecheckoutcone|autocrlf|eol|safecrlf|quotepath|abbrev|preloadindex|untrackedcache)` +
+	`|extensions\.(objectformat|refstorage|partialclone)|remote\..*\.(url|pushurl|fetch|push|tagopt|prune|mirror|promisor|partialclonefilter)|branch\..*\.(remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)` +
+	`|(user|author|committer)\.(name|email)|pull\.(rebase|ff)|push\.(default|autosetupremote)|fetch\.prune|init\.defaultbranch|submodule\..*\.(url|active)|submodule\.active|gc\.[a-z]+|lfs\.repositoryformatversion|merge\.conflictstyle|rerere\.enabled)\z`)
+
+// helper is a URL for which git runs a program (gitremote-helpers(7)).
+var helper = regexp.MustCompile(`\A(-|[A-Za-z0-9+.-]+::)`)
+
+// suspect is the first setting that is not harmless and not among those that were there before; "" = none.
+func suspect(text []byte, before []byte) string {
+	now, err := settings(text)
+	if err != nil {
+		return "settings that cannot be read"
+	}
+	old, _ := settings(before) // what cannot be read allows nothing
+	for _, one := range now {
+		runs := strings.HasSuffix(one.key, "url") && helper.MatchString(one.value)
+		if (!harmless.MatchString(one.key) || runs) && !slices.Contains(old, one) {
+			return one.key
+		}
+	}
+	return ""
+}
+
+// foreign says why a git directory that was not there before is not left to git; "" = it runs nothing.
+func (s *scan) foreign(git string) string {
+	text, err := read(s.root, path.Join(git, "config"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "its config cannot be read"
+	}
+	if key := suspect(text, nil); key != "" {
+		return "its config has " + key
+	}
+	for _, name := range []string{"commondir", todo} {
+		if _, err := s.root.Lstat(path.Join(git, name)); err == nil {
+			return "it has " + name
+		}
+	}
+	hooks := path.Join(git, "hooks")
+	if info, err := s.root.Lstat(hooks); err == nil && !info.IsDir() {
+		return "its hooks are elsewhere"
+	}
+	in, err := s.list(hooks)
+	if err != nil {
+		return "its hooks cannot be read"
+	}
+	for _, e := range in {
+		if !strings.HasSuffix(e.Name(), ".sample") {
+			return "it has the hook " + e.Name()
+		}
+	}
+	return ""
+}
+
+// leads reports whether a file .git names a git directory that End looks at: one of its own, or that of a
+// worktree of one. work is where the directory is in a sandbox.
+func (s *scan) leads(at, dir, work string) bool {
+	text, err := read(s.root, at)
+	if err != nil {
+		return false
+	}
+	to, is := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
+	if !is {
+		return false
+	}
+	for _, above := range []string{dir, work} {
+		if rest, is := strings.CutPrefix(to, above+"/"); is {
+			to = rest
+		} else if !path.IsAbs(to) {
+			to = path.Join(path.Dir(at), to)
+			break
+		}
+	}
+	to = path.Clean(to)
+	if m, known := s.Git[to]; known && m.Mode.IsDir() {
+		return true
+	}
+	m, known := s.Git[path.Dir(path.Dir(to))]
+	return known && m.Mode.IsDir() && path.Base(path.Dir(to)) == "worktrees" && s.common(path.Join(to, "commondir"))
+}
+
+// common reports whether the file commondir of a worktree names the git directory that it is in.
+func (s *scan) common(at string) bool {
+	text, err := read(s.root, at)
+	return err == nil && strings.TrimRight(string(text), "\r\n") == "../.."
+}
+
+// runs reports whether a list of a rebase has a line that runs a program.
+func (s *scan) runs(at string) bool {
+	text, err := read(s.root, at)
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "exec" || word == "x" {
+			return true
+		}
+	}
+	return false
+}

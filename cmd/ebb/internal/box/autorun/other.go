@@ -1,0 +1,29 @@
+//go:build !linux
+
+package autorun
+
+import "ebb/cmd/ebb/internal/box"
+
+// Guard watches nothing: there are boxes on Linux only.
+type Guard struct{}
+
+// Finding is a file that makes programs run by themselves.
+type Finding struct{ Path, Aside, Reason string }
+
+// Begin does nothing.
+func Begin(string, bool, []string) (*Guard, error) { return &Guard{}, nil }
+
+// Resume does nothing.
+func Resume(string) (*Guard, error) { return &Guard{}, nil }
+
+// Places are none.
+func (*Guard) Places() []box.Fixed { return nil }
+
+// End finds nothing.
+func (*Guard) End() ([]Finding, error) { return nil, nil }
+
+// Save does nothing.
+func (*Guard) Save(string) error { return nil }
+
+// Close does nothing.
+func (*Guard) Close() error { return nil }

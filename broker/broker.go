@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,7 +82,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	c.Limits, c.Attestors = c.Limits.withDefaults(), maps.Clone(c.Attestors)
+	c.Limits = c.Limits.withDefaults()
 	c.BreakGlass = c.BreakGlass.withDefaults()
 	if c.Now == nil {
 		c.Now = time.Now
@@ -138,9 +137,6 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 				return nil, fmt.Errorf("principal %q is matched by the attestor of sandboxes", p.ID)
 			}
 			b.people[p.Match.Attestor] = true
-			if a, personal := c.Attestors[p.Match.Attestor].(attest.Personal); personal {
-				b.cfg.Attestors[p.Match.Attestor] = a.ForPeople()
-			}
 		}
 	}
 	if err := b.readClock(ctx); err != nil {

@@ -83,7 +83,7 @@ func (b *Broker) ExplainEvidence(ctx context.Context, who Principal, attestor st
 	if err := allow(who, certain, RoleOperator); err != nil {
 		return none, err
 	}
-	a, known := b.cfg.Attestors[attestor]
+	a, known := b.attestor(attestor)
 	if !known {
 		return none, E(NotFound, "There is no such attestor. The configured ones are "+strings.Join(slices.Sorted(maps.Keys(b.cfg.Attestors)), ", ")+".", nil)
 	}

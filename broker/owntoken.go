@@ -23,8 +23,9 @@ type ownToken struct {
 	roles                          []Role // of a token for the API, in place of scopes
 	bind                           provider.Binding
 	act                            map[string]any
-	ancestors                      []string // tasks above its own
-	lineage                        []string // leases it lives and dies with: those it was narrowed from, oldest first, and its own
+	authAt                         time.Time // of the principal; zero = the token does not say
+	ancestors                      []string  // tasks above its own
+	lineage                        []string  // leases it lives and dies with: those it was narrowed from, oldest first, and its own
 	payload                        json.RawMessage
 }
 
@@ -88,6 +89,13 @@ func (b *Broker) parseOwn(token string, now time.Time) (*ownToken, error) {
 	}
 	t.taskID, _ = c.String(b.claim("task_id"))
 	t.txn, _ = c.String("txn")
+	if c.Has("auth_time") {
+		var at int64
+		if err := c.DecodeClaim("auth_time", &at); err != nil {
+			return nil, E(Unauthenticated, "The token is malformed.", err)
+		}
+		t.authAt = time.Unix(at, 0)
+	}
 	parents, _ := c.String(b.claim("parents"))
 	t.lineage = append(strings.Fields(parents), t.id)
 	above, _ := c.String(b.claim("ancestors"))

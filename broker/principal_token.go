@@ -21,7 +21,7 @@ func (b *Broker) PrincipalToken(ctx context.Context, assertion string, p Possess
 	if err != nil {
 		return Token{}, err
 	}
-	return b.apiToken(ctx, who, roles, p, "private_key_jwt", attest.Identity{})
+	return b.apiToken(ctx, who, roles, p, "private_key_jwt", attest.Identity{AuthAt: b.now()})
 }
 
 // PrincipalExchange issues the same for a person's ID token (RFC 8693). It lives no
@@ -69,7 +69,7 @@ func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Pr
 			continue
 		}
 		asked[cfg.Match.Attestor] = true
-		a, known := b.cfg.Attestors[cfg.Match.Attestor]
+		a, known := b.attestor(cfg.Match.Attestor)
 		if !known {
 			return Principal{}, none, unavailable(fmt.Errorf("principal %q: no attestor %q", cfg.ID, cfg.Match.Attestor))
 		}
@@ -98,6 +98,16 @@ func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Pr
 		return Principal{}, none, E(Invalid, "The subject token matches more than one principal. Ask the operator.", nil)
 	}
 	return Principal{}, none, E(Invalid, "The subject token is not of a person known here.", nil)
+}
+
+// attestor is one that is configured. One that recognises principals judges their ID
+// tokens and nothing else.
+func (b *Broker) attestor(name string) (attest.Attestor, bool) {
+	a, known := b.cfg.Attestors[name]
+	if p, personal := a.(attest.Personal); personal && b.people[name] {
+		return p.ForPeople(), true
+	}
+	return a, known
 }
 
 // apiToken issues a token for the API, until the evidence for it ends, if it does.
@@ -129,6 +139,9 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Po
 	claims := map[string]any{
 		"iss": b.cfg.Issuer, "sub": who.ID, "client_id": who.ID, "aud": b.cfg.Issuer + apiPath,
 		"iat": now.Unix(), "exp": exp.Unix(), "jti": newID("mgt_"), "scope": scopeOf(who.Roles),
+	}
+	if !id.AuthAt.IsZero() {
+		claims["auth_time"] = id.AuthAt.Unix() // RFC 9068 section 2.2.1
 	}
 	tokenType := "Bearer"
 	if !unbound {
@@ -185,6 +198,7 @@ func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possessi
 		return Principal{}, err
 	}
 	who := cfg.Principal
+	who.AuthAt, who.Until = t.authAt, t.exp
 	who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r Role) bool { return !slices.Contains(t.roles, r) })
 	if t.bind == (provider.Binding{}) && !slices.Equal(who.Roles, []Role{RoleResourceServer}) {
 		return Principal{}, E(Unauthenticated, "An unbound token is not accepted for this principal.", nil)

@@ -38,6 +38,10 @@ type Principal struct {
 	// the same of single groups of theirs. See Say.
 	Bounds []scopes.Set          `json:"-"` // empty = whatever is asked
 	Within map[string]scopes.Set `json:"-"` // by group; one that is not named has no limit of its own
+	// AuthAt is when the holder of the access token authenticated (auth_time), Until when the
+	// token ends. Both are zero where there is no token, or it does not say.
+	AuthAt time.Time `json:"-"`
+	Until  time.Time `json:"-"`
 
 	doubt error // its proof could not be checked for replay: it may only end things
 }

@@ -41,7 +41,7 @@ func (c *cli) demoConsole(ctx context.Context, listen string) error {
 		err = historyDraft(ctx, e)
 	}
 	if err == nil {
-		err = c.invite(ctx, e)
+		err = c.invite(ctx, e, clock.Now)
 	}
 	return errors.Join(err, e.end())
 }
@@ -108,7 +108,7 @@ func historyProviders(desk *history.Helpdesk, dir string) ([]config.Provider, er
 }
 
 // invite prints links for everybody, and others each time Enter is pressed.
-func (c *cli) invite(ctx context.Context, e *embedded) error {
+func (c *cli) invite(ctx context.Context, e *embedded, now func() time.Time) error {
 	again := make(chan struct{})
 	go func() {
 		for lines := bufio.NewScanner(c.stdin); lines.Scan(); {
@@ -125,6 +125,7 @@ func (c *cli) invite(ctx context.Context, e *embedded) error {
 			if p.Has(broker.RoleRunner) {
 				continue
 			}
+			p.AuthAt = now()
 			link, _, err := e.node.links.Make(ctx, p)
 			if err != nil {
 				return err

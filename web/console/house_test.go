@@ -88,11 +88,17 @@ type answer struct {
 
 func (h *house) browser() *browser { return &browser{h: h, cookies: map[string]string{}} }
 
+// signed is a principal who has authenticated just now.
+func (h *house) signed(who broker.Principal) broker.Principal {
+	who.AuthAt = h.Clock.Now()
+	return who
+}
+
 // as is the browser of a principal who has just signed in.
 func (h *house) as(id string) *browser {
 	h.t.Helper()
 	b := h.browser()
-	l, _, err := h.links.Make(h.t.Context(), h.Principals[id])
+	l, _, err := h.links.Make(h.t.Context(), h.signed(h.Principals[id]))
 	if err != nil {
 		h.t.Fatal(err)
 	}

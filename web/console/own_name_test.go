@@ -49,7 +49,7 @@ func TestElsewhereOnLoopback(t *testing.T) {
 	page := b.get("/queue")
 	name := strings.TrimPrefix(h.at, "http://")
 	label, _, _ := strings.Cut(name, ".")
-	l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+	l, _, err := h.links.Make(t.Context(), h.signed(h.Principals[brokertest.Approver]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,7 +156,7 @@ func TestBrowserText(t *testing.T) {
 		"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Mobile/15E148 Safari/604.1":    "Safari on iPhone",
 	} {
 		b := h.browser()
-		l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Auditor])
+		l, _, err := h.links.Make(t.Context(), h.signed(h.Principals[brokertest.Auditor]))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -138,8 +138,8 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	if !s.isPage(to) {
 		to = "/queue"
 	}
-	setCookie(c, cookieRead, read, http.SameSiteLaxMode, sessionLife)
-	setCookie(c, cookieAct, act, http.SameSiteStrictMode, sessionLife)
+	setCookie(c, cookieRead, read, http.SameSiteLaxMode, until.Sub(now))
+	setCookie(c, cookieAct, act, http.SameSiteStrictMode, until.Sub(now))
 	setCookie(c, cookieTo, "", http.SameSiteLaxMode, 0)
 	return s.redirect(c, to)
 }

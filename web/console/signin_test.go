@@ -31,7 +31,7 @@ func TestSignIn(t *testing.T) {
 		t.Fatal(a.Header)
 	}
 	b.get("/signin").is(t, http.StatusOK, "ebb console")
-	l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+	l, _, err := h.links.Make(t.Context(), h.signed(h.Principals[brokertest.Approver]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestSignInRecorded(t *testing.T) {
 func TestLinksForged(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
-	l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+	l, _, err := h.links.Make(t.Context(), h.signed(h.Principals[brokertest.Approver]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestWhereToGo(t *testing.T) {
 	for _, to := range []string{"//evil.test/queue", "https://evil.test", "/signin", "/v1/tasks", "queue", "/queueX"} {
 		b := h.browser()
 		b.cookies["__Host-ebb-to"] = to
-		l, _, err := h.links.Make(t.Context(), h.Principals[brokertest.Approver])
+		l, _, err := h.links.Make(t.Context(), h.signed(h.Principals[brokertest.Approver]))
 		if err != nil {
 			t.Fatal(err)
 		}

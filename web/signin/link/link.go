@@ -49,15 +49,30 @@ type content struct {
 	Roles     []broker.Role `json:"r"`
 	Until     int64         `json:"e"` // Unix seconds
 	Once      string        `json:"o"`
+	// Of the access token that the link was made with, in Unix seconds; 0 = not said.
+	AuthAt int64 `json:"a"` // its holder authenticated
+	End    int64 `json:"s"` // it ends, and the session with it
 }
 
-// Make is a link by which who signs in, once, and until when.
+// Make returns a link by which who signs in, once, and until when. It proves nobody's
+// presence: the session takes over when who authenticated, and ends with the access token.
 func (l *Links) Make(_ context.Context, who broker.Principal) (provider.Secret, time.Time, error) {
 	if err := who.Certain(); err != nil {
 		return provider.Secret{}, time.Time{}, err
 	}
+	in := content{Principal: who.ID, Roles: who.Roles, Once: rand.Text()}
 	until := l.cfg.Now().Add(lifetime).Truncate(time.Second)
-	body, err := json.Marshal(content{Principal: who.ID, Roles: who.Roles, Until: until.Unix(), Once: rand.Text()})
+	if !who.Until.IsZero() {
+		in.End = who.Until.Unix()
+		if who.Until.Before(until) {
+			until = who.Until.Truncate(time.Second)
+		}
+	}
+	if !who.AuthAt.IsZero() {
+		in.AuthAt = who.AuthAt.Unix()
+	}
+	in.Until = until.Unix()
+	body, err := json.Marshal(in)
 	if err != nil {
 		return provider.Secret{}, time.Time{}, err
 	}
@@ -108,7 +123,14 @@ func (l *Links) Finish(c echo.Context, h signin.Host) error {
 		}
 		return err
 	}
-	return h.Welcome(c, signin.Person{Principal: who, AuthAt: l.cfg.Now()})
+	p := signin.Person{Principal: who}
+	if in.AuthAt != 0 {
+		p.AuthAt = time.Unix(in.AuthAt, 0)
+	}
+	if in.End != 0 {
+		p.Until = time.Unix(in.End, 0)
+	}
+	return h.Welcome(c, p)
 }
 
 func (l *Links) read(token string) (in content, err error) {

@@ -94,6 +94,10 @@ func call(name string) error {
 		"userfaultfd": {unix.SYS_USERFAULTFD}, "bpf": {unix.SYS_BPF, 0, at, 8}, "perf_event_open": {unix.SYS_PERF_EVENT_OPEN, at}, "mount": {unix.SYS_MOUNT},
 		"setns": {unix.SYS_SETNS}, "open_by_handle_at": {unix.SYS_OPEN_BY_HANDLE_AT}, "kexec_load": {unix.SYS_KEXEC_LOAD}, "init_module": {unix.SYS_INIT_MODULE},
 		"tiocsti": {unix.SYS_IOCTL, 0, unix.TIOCSTI, at}, "tiocsti-high": {unix.SYS_IOCTL, 0, unix.TIOCSTI | 1<<32, at}, "tiocgwinsz": {unix.SYS_IOCTL, 0, unix.TIOCGWINSZ, at},
+		"clone-newuser": {unix.SYS_CLONE, unix.CLONE_NEWUSER | uintptr(unix.SIGCHLD)}, "clone-newnet": {unix.SYS_CLONE, unix.CLONE_NEWNET | uintptr(unix.SIGCHLD)},
+		"unshare-newuser": {unix.SYS_UNSHARE, unix.CLONE_NEWUSER}, "unshare-newtime": {unix.SYS_UNSHARE, unix.CLONE_NEWTIME}, "unshare-files": {unix.SYS_UNSHARE, unix.CLONE_FILES},
+		"personality": {unix.SYS_PERSONALITY, 0x400000}, "personality-get": {unix.SYS_PERSONALITY, 0xffffffff}, "chroot": {unix.SYS_CHROOT, at},
+		"clone3": {unix.SYS_CLONE3}, "lookup_dcookie": {unix.SYS_LOOKUP_DCOOKIE}, "set_mempolicy": {unix.SYS_SET_MEMPOLICY}, "kcmp": {unix.SYS_KCMP}, "memfd_secret": {unix.SYS_MEMFD_SECRET}, "no-such-call": {0x3fff},
 		"x32": {0x40000000 | unix.SYS_GETPID}, "ptrace-shim": {unix.SYS_PTRACE, unix.PTRACE_ATTACH, 1},
 	}
 	a, known := calls[name]

@@ -137,9 +137,11 @@ func TestNothingOfTheMachine(t *testing.T) {
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	const eperm, family = "operation not permitted", "address family not supported by protocol"
+	const eperm, enosys, family = "operation not permitted", "function not implemented", "address family not supported by protocol"
 	want := map[string]string{
 		"io_uring_setup": eperm, "keyctl": eperm, "add_key": eperm, "userfaultfd": eperm, "bpf": eperm, "perf_event_open": eperm, "mount": eperm, "setns": eperm, "open_by_handle_at": eperm,
+		"clone-newuser": eperm, "clone-newnet": eperm, "unshare-newuser": eperm, "unshare-newtime": eperm, "unshare-files": "<nil>", "personality": eperm, "personality-get": "<nil>", "chroot": eperm,
+		"clone3": enosys, "lookup_dcookie": enosys, "set_mempolicy": enosys, "kcmp": enosys, "memfd_secret": enosys, "no-such-call": enosys,
 		"kexec_load": eperm, "init_module": eperm, "tiocsti": eperm, "tiocsti-high": eperm, "tiocgwinsz": "inappropriate ioctl for device", "getpid": "<nil>",
 		"socket=vsock": family, "socket=packet": family, "socket=audit": family, "socket=alg": family, "socket=xdp": family,
 		"socket=tipc": family, "socketpair=tipc": family, "socketpair=vsock": family, "socketpair=audit": family, "socketpair=unix": "<nil>",

@@ -144,7 +144,7 @@ func TestFilter(t *testing.T) {
 	b := newBed(t)
 	const family = "address family not supported by protocol"
 	var words []string
-	refused := []string{"io_uring_setup", "keyctl", "add_key", "userfaultfd", "bpf", "perf_event_open", "mount", "setns", "open_by_handle_at", "kexec_load", "init_module", "tiocsti", "tiocsti-high"}
+	refused := []string{"io_uring_setup", "keyctl", "add_key", "userfaultfd", "bpf", "perf_event_open", "mount", "setns", "open_by_handle_at", "kexec_load", "init_module", "clone-newuser", "unshare-newuser", "tiocsti", "tiocsti-high"}
 	families := []string{"socket=vsock", "socket=packet", "socket=audit", "socket=alg", "socket=xdp", "socket=tipc", "socketpair=tipc", "socketpair=vsock", "socketpair=audit"}
 	let := []string{"getpid", "socketpair=unix", "socket=unix", "socket=inet", "socket=inet6", "socket=route"}
 	words = append(append(append(words, refused...), families...), let...)

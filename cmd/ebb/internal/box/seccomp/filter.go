@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/net/bpf"
@@ -80,7 +81,39 @@ func program(arch uint32) []bpf.Instruction {
 	p = append(p, only(unix.SYS_SOCKET, sockets())...)
 	p = append(p, only(unix.SYS_SOCKETPAIR, sockets())...)
 	p = append(p, only(unix.SYS_IOCTL, requests())...)
-	return append(p, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+	p = append(p, only(unix.SYS_CLONE, without(namespaces))...)
+	p = append(p, only(unix.SYS_UNSHARE, without(timeSpaces))...)
+	p = append(p, only(unix.SYS_PERSONALITY, one(personalities))...)
+	for _, r := range ranges(slices.Concat(common, legacy)) {
+		p = append(p, bpf.JumpIf{Cond: bpf.JumpLessThan, Val: r[0], SkipTrue: 2}, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: r[1], SkipTrue: 1}, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+	}
+	return append(p, fails(unix.ENOSYS)) // clone3(2) among them: its flags are where no filter sees them
+}
+
+// ranges are numbers from and to which all are among nrs.
+func ranges(nrs []uint32) (all [][2]uint32) {
+	for _, nr := range slices.Compact(slices.Sorted(slices.Values(nrs))) {
+		if n := len(all); n > 0 && all[n-1][1]+1 == nr {
+			all[n-1][1] = nr
+			continue
+		}
+		all = append(all, [2]uint32{nr, nr})
+	}
+	return all
+}
+
+// without allows a call whose first argument has none of these bits.
+func without(bits uint32) []bpf.Instruction {
+	return []bpf.Instruction{load(offArgs), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: bits, SkipTrue: 1}, fails(unix.EPERM), bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}}
+}
+
+// one allows a call whose first argument is one of these.
+func one(values []uint32) []bpf.Instruction {
+	p := []bpf.Instruction{load(offArgs)}
+	for _, v := range values {
+		p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: v, SkipTrue: 1}, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+	}
+	return append(p, fails(unix.EPERM))
 }
 
 // only runs checks for one call. They end the program.

@@ -16,6 +16,7 @@
 //	profile.go  what one kind of token must look like; the checks before the key
 //	verify.go   the key, the signature, the result
 //	key.go      public keys: algorithms they may verify, RFC 7638 thumbprint
+//	ed25519.go  Ed25519 keys that anybody could sign for, refused
 //	public.go   the members of a JWK to a Go key and back
 //	jwk.go      JWK and JWK Set, in and out
 //	cache.go    KeyCache: the keys of one issuer, from one pinned place

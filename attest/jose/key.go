@@ -59,7 +59,7 @@ const (
 	maxRSABits = 8192 // verification time grows with the square
 )
 
-var errKeyType = errors.New("jose: the public key is not P-256, P-384, P-521, Ed25519 or RSA of 2048 to 8192 bits")
+var errKeyType = errors.New("jose: the public key is not P-256, P-384, P-521, Ed25519 (canonical, not of small order) or RSA of 2048 to 8192 bits")
 
 // NewKey wraps a public key for every algorithm that suits it.
 func NewKey(kid string, pub crypto.PublicKey) (Key, error) {
@@ -78,8 +78,8 @@ func NewKey(kid string, pub crypto.PublicKey) (Key, error) {
 	return Key{KID: kid, Algs: algs, Public: pub}, nil
 }
 
-// algsFor judges type and size; whether a point is on its curve is seen by
-// whoever reads or prints the point.
+// algsFor returns the algorithms for a key of an accepted type, size and strength. It does not check
+// that an ECDSA point is on its curve: decodePublic, NewKey and encodePublic do.
 func algsFor(pub crypto.PublicKey) ([]Alg, error) {
 	switch k := pub.(type) {
 	case *ecdsa.PublicKey:
@@ -95,7 +95,7 @@ func algsFor(pub crypto.PublicKey) ([]Alg, error) {
 			return []Alg{ES512}, nil
 		}
 	case ed25519.PublicKey:
-		if len(k) == ed25519.PublicKeySize {
+		if strongEd25519(k) {
 			return []Alg{EdDSA, Ed25519}, nil
 		}
 	case *rsa.PublicKey:

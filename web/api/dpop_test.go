@@ -1,10 +1,14 @@
 package api_test
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"maps"
 	"math/big"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -168,6 +172,43 @@ func TestEd25519(t *testing.T) {
 			t.Errorf("alg %s (RFC 9864): %d %s", alg, a.status, a.body)
 		}
 	}
+}
+
+// TestWeakEd25519 enrols with a key of small order, for which R = identity and S = 0 is a signature of
+// every message: no private key is needed. The token endpoint and client certificates refuse it as well.
+func TestWeakEd25519(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{mtls: true})
+	weak := append(ed25519.PublicKey{1}, make([]byte, ed25519.PublicKeySize-1)...)
+	forge := func(claims map[string]any) string {
+		encode := base64.RawURLEncoding.EncodeToString
+		head := map[string]any{"typ": "dpop+jwt", "alg": "EdDSA", "jwk": map[string]any{"kty": "OKP", "crv": "Ed25519", "x": encode(weak)}}
+		return encode([]byte(detailsText(t, head))) + "." + encode([]byte(detailsText(t, claims))) + "." + encode(append([]byte{1}, make([]byte, ed25519.SignatureSize-1)...))
+	}
+	claims := r.proofClaims()
+	ticket := r.v1(t, brokertest.Runner, http.MethodPost, "/v1/tasks", withTicket()).text("ticket")
+	claims["htu"] = strings.Replace(claims["htu"].(string), tokenURL, "/v1/enroll", 1)
+	body := strings.NewReader(detailsText(t, map[string]any{"ticket": ticket}))
+	req := r.request(http.MethodPost, "/v1/enroll", body)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header["Dpop"] = []string{forge(claims)}
+	r.do(t, req).problem(t, "enrolment", 401, "invalid_dpop_proof")
+
+	b := r.sandbox(t)
+	b.askWith(t, forge(r.proofClaims())).want(t, "token", 400, "invalid_dpop_proof")
+
+	// The issuer of a client certificate does not matter: its key alone is proved.
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, weak, newEd25519(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.post(t, tokenURL, r.client(t, brokertest.Operator, url.Values{"grant_type": {grantCredentials}}), overTLS(cert))
+	a.want(t, "client certificate", 400, "invalid_request")
 }
 
 // A43, H27: a proof is good once, also as its ECDSA twin, also at another replica.

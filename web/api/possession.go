@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/ed25519"
 	"crypto/x509"
 	"errors"
 	"net/http"
@@ -63,9 +64,13 @@ func (a *API) certificate(r *http.Request) (broker.Possession, error) {
 	if err != nil {
 		return broker.Possession{}, broker.E(broker.Invalid, "The client certificate does not parse.", err)
 	}
+	jkt, err := jose.Thumbprint(cert.PublicKey)
+	if _, is := cert.PublicKey.(ed25519.PublicKey); is && err != nil {
+		return broker.Possession{}, broker.E(broker.Invalid, "The Ed25519 key of the client certificate is not canonical or has a small order: anybody can sign for it. Use a newly generated key.", err)
+	}
 	p := broker.Possession{X5T: web.X5T(chain[0]), From: from}
 	p.Key.X5T = p.X5T
-	if jkt, err := jose.Thumbprint(cert.PublicKey); err == nil {
+	if err == nil {
 		p.Key.JKT, p.Key.Public = jkt, cert.PublicKey
 	}
 	return p, nil

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/crypto/ssh"
+
+	"ebb/attest/jose"
 )
 
 // maxLine bounds the line of a public key; a P-256 key of a token needs 200.
@@ -45,10 +48,28 @@ func parsePublicKey(line string) (ssh.PublicKey, error) {
 	if err != nil || key.Type() != kind || !bytes.Equal(key.Marshal(), blob) {
 		return nil, fmt.Errorf("public_key: the second field is no %s key", kind)
 	}
+	if !strong(blob) {
+		return nil, errors.New("public_key: the Ed25519 key is not canonical or has a small order, so that anybody can sign for it; make a new one with ssh-keygen")
+	}
 	if !plainApplication(kind, blob) {
 		return nil, errors.New("public_key: the application of a security key must be ssh: and printable")
 	}
 	return key, nil
+}
+
+// strong reports whether a signature for the key needs a private key, which is in question for
+// Ed25519 alone (see jose.NewKey). The blob of a security key begins as that of a plain one does.
+func strong(blob []byte) bool {
+	var ed struct {
+		Kind string
+		Key  []byte
+		Rest []byte `ssh:"rest"`
+	}
+	if ssh.Unmarshal(blob, &ed) != nil || ed.Kind != ssh.KeyAlgoED25519 && ed.Kind != ssh.KeyAlgoSKED25519 {
+		return true // ECDSA, whose points ssh.ParsePublicKey has checked
+	}
+	_, err := jose.NewKey("", ed25519.PublicKey(ed.Key))
+	return err == nil
 }
 
 // plainApplication looks at the application of a security key (PROTOCOL.u2f): a

@@ -48,6 +48,22 @@ func security(t testing.TB, kind, application string) string {
 	return kind + " " + base64.StdEncoding.EncodeToString(blob)
 }
 
+// weakLine is the line of an Ed25519 key whose encoding begins with these bytes; the rest are zero.
+func weakLine(kind string, encoding ...byte) string {
+	key := append(encoding, make([]byte, ed25519.PublicKeySize-len(encoding))...)
+	if kind == xssh.KeyAlgoED25519 {
+		return kind + " " + base64.StdEncoding.EncodeToString(xssh.Marshal(struct {
+			Kind string
+			Key  []byte
+		}{kind, key}))
+	}
+	return kind + " " + base64.StdEncoding.EncodeToString(xssh.Marshal(struct {
+		Kind        string
+		Key         []byte
+		Application string
+	}{kind, key, "ssh:"}))
+}
+
 func ecLine(t testing.TB, c elliptic.Curve) string {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(c, rand.Reader)
@@ -101,7 +117,8 @@ func TestPublicKeys(t *testing.T) {
 		}{xssh.KeyAlgoECDSA256, "nistp256", append([]byte{4}, make([]byte, 64)...)})),
 		"application of another protocol": security(t, xssh.KeyAlgoSKED25519, "webauthn"), "application with control characters": security(t, xssh.KeyAlgoSKECDSA256, "ssh:\n"),
 		"application that never ends": security(t, xssh.KeyAlgoSKED25519, "ssh:"+strings.Repeat("a", 300)), "long": good + " " + strings.Repeat("a", 5000),
-		"private key": "-----BEGIN OPENSSH PRIVATE KEY-----",
+		"private key": "-----BEGIN OPENSSH PRIVATE KEY-----", "Ed25519 of small order": weakLine(xssh.KeyAlgoED25519, 1),
+		"sk Ed25519 of small order": weakLine(xssh.KeyAlgoSKED25519, 1), "Ed25519 with y of p and more": weakLine(xssh.KeyAlgoED25519, bytes.Repeat([]byte{0xff}, 32)...),
 	} {
 		g := r.grant(t, "ssh:web/bo:login")
 		g.PublicKey = text

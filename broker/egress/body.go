@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -40,6 +41,9 @@ func (s *sending) meter(r *http.Request) error {
 // Read implements io.Reader.
 func (m *metered) Read(p []byte) (int, error) {
 	n, err := m.read(p)
+	if err != nil && !errors.Is(err, io.EOF) && m.s.ctx.Err() == nil {
+		m.s.unread.Store(true)
+	}
 	request, task := m.s.sent.Add(int64(n)), m.task.Add(int64(n))
 	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {
 		return 0, deny(TooMuch, nil)

@@ -19,7 +19,7 @@ func identity(codings []string) bool {
 
 // kept are headers that a box has no use for: they are of the session that the credential
 // has at the upstream, or lead round the proxy.
-var kept = []string{"Set-Cookie", "Alt-Svc", "Proxy-Authenticate", "Authentication-Info", "Proxy-Authentication-Info", "Clear-Site-Data"}
+var kept = []string{"Set-Cookie", "Set-Cookie2", "Refresh", "Alt-Svc", "Proxy-Authenticate", "Authentication-Info", "Proxy-Authentication-Info", "Clear-Site-Data"}
 
 // clean removes the headers that are kept, and marks secrets in the names and values of
 // the others.

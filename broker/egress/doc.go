@@ -21,6 +21,8 @@
 //	serve.go        tunnels: CONNECT, TLS, the servers on both sides of it
 //	base.go         requests to a base URL, for tools that take no proxy
 //	origin.go       what a box is told of itself
+//	strict.go       requests of HTTP/1.1 that are spelled so that they have two readings
+//	scheme.go       the :scheme of requests of HTTP/2
 //	request.go      one request: what leaves, and what a refusal says
 //	placeholder.go  where in a request a placeholder may stand
 //	parameter.go    what a parameter of the query is called that holds a credential

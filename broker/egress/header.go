@@ -14,7 +14,13 @@ import (
 // credential or say who calls. A request with two of them is whoever the upstream
 // looks for first: what a sandbox adds of its own would take the request to an account
 // of somebody else's, with all that it carries.
-var credentialWords = []string{"auth", "token", "secret", "key", "password", "passwd", "cookie", "session", "credential", "signature", "jwt", "bearer", "assertion", "cert", "user", "identity", "impersonat", "sudo"}
+var credentialWords = []string{"auth", "token", "secret", "key", "password", "passwd", "cookie", "session", "credential", "signature", "jwt", "bearer", "assertion", "cert", "user", "identity", "impersonat", "sudo", "principal", "on-behalf-of", "act-as"}
+
+// callers are names of credentials, or of who calls, that hold none of the words, and beginnings of such names.
+var (
+	callers        = []string{"x-sid", "x-sig", "x-hmac"}
+	callerPrefixes = []string{"x-remote-", "remote-", "x-ms-client-principal"}
+)
 
 // harmless are names that hold one of the words, and nothing of the sort.
 var harmless = []string{"user-agent", "idempotency-key", "x-idempotency-key", "sec-websocket-key", "upgrade-insecure-requests", "keyword", "keywords", "per-user", "author", "authors"}
@@ -34,7 +40,9 @@ var copies = []string{"destination", "copy-source", "x-amz-copy-source", "x-goog
 // carriesCredential reports whether a header or parameter of this name may carry one.
 func carriesCredential(name string) bool {
 	name = exact.Fold(name)
-	return !slices.Contains(harmless, name) && slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
+	begins := func(p string) bool { return strings.HasPrefix(name, p) }
+	holds := func(w string) bool { return strings.Contains(name, w) }
+	return !slices.Contains(harmless, name) && (slices.ContainsFunc(credentialWords, holds) || slices.Contains(callers, name) || slices.ContainsFunc(callerPrefixes, begins))
 }
 
 // maxFields is how many fields the headers of a request have at most, whatever leaves of them. Servers

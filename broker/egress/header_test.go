@@ -18,10 +18,12 @@ func TestCleanKeepsNoCredential(t *testing.T) {
 		"X-Forwarded-User", "Remote-User", "X-Remote-User", "X-Forwarded-Client-Cert", "X-Client-Cert", "Impersonate-User", "Sudo", "X-Jwt-Assertion", "X-Goog-Iap-Jwt-Assertion", "Signature", "Client-Cert",
 		"Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Http2-Settings", "Expect", "Max-Forwards", "Forwarded", "Via", "X-Forwarded-For", "X-Real-Ip", "Range", "If-Range", "Accept-Encoding",
 		"X-Http-Method-Override", "X-Original-Url", "x-forwarded-host", "Any_thing",
+		"X-Upstream-Host", "X-Upstream-Url", "X_Upstream_Addr", "X-Proxy-Url", "X-Http-Host-Override", "X-Ms-Client-Principal", "X-Ms-Client-Principal-Id", "X-On-Behalf-Of", "On-Behalf-Of", "X-Act-As", "X-Sid", "X-Sig", "X-Hmac",
+		"X-Remote-Addr", "X-Remote-Groups", "Remote-Groups", "X_Remote_Extra",
 	}
 	stay := []string{
 		"Accept", "Accept-Language", "Content-Type", "Content-Length", "User-Agent", "If-None-Match", "If-Modified-Since", "Cache-Control", "X-Github-Api-Version", "Git-Protocol", "Idempotency-Key",
-		"Grpc-Timeout", "Anthropic-Version", "Openai-Organization", "X-Amz-Target", "Prefer", "Origin", "Sec-Websocket-Version", "Content-Encoding",
+		"Grpc-Timeout", "Anthropic-Version", "Openai-Organization", "X-Amz-Target", "Prefer", "Origin", "X-Side", "X-Signal", "Sec-Websocket-Version", "Content-Encoding",
 	}
 	h := http.Header{}
 	for _, k := range append(gone, stay...) {

@@ -139,7 +139,7 @@ func (l *counted) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if give := l.b.p.places.take(l.b.who.Root()); give != nil {
-			return &slot{Conn: c, give: sync.OnceFunc(func() { give(); <-l.b.slots })}, nil
+			return &strict{Conn: &slot{Conn: c, give: sync.OnceFunc(func() { give(); <-l.b.slots })}}, nil
 		}
 		l.b.turnAway(l.ctx, c)
 	}

@@ -24,10 +24,11 @@ const (
 	Misdirected  exact.Reason = "misdirected"            // it is for another host than its tunnel, or a page of another site asks a way out
 	NoCredential exact.Reason = "no_credential"          // its placeholder is none of the caller's, or over
 	Certificate  exact.Reason = "client_certificate"     // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
-	BadAnswer    exact.Reason = "bad_answer"             // what came back cannot be read for secrets
+	BadAnswer    exact.Reason = "bad_answer"             // what came back is no HTTP, or cannot be read for secrets
 	NotTLS       exact.Reason = "not_tls"                // what is in its tunnel is no TLS for its host
 	NotSSH       exact.Reason = "not_ssh"                // what is in its tunnel begins as SSH and is none, or its server's answer is
 	TooOften     exact.Reason = "rate_limited"           // its task sends too many requests
+	BadBody      exact.Reason = "bad_body"               // its body is not framed as RFC 9112 section 7 says
 	TooMuch      exact.Reason = "too_much"               // its body is too large, or its task has sent enough
 	Crowded      exact.Reason = "too_many_connections"   // its task has its part of the connections that there are
 	NoRecord     exact.Reason = "record_unavailable"     // it cannot be put on the record: later, perhaps

@@ -1,12 +1,18 @@
 package egress_test
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"ebb/broker/brokertest"
 	"ebb/scopes"
@@ -60,6 +66,108 @@ func TestRetryAfter(t *testing.T) {
 			if n, err := strconv.Atoi(after); (res.StatusCode == http.StatusTooManyRequests) != (err == nil && n >= 1 && n <= 60) {
 				t.Errorf("%s: Retry-After %q", res.Status, after)
 			}
+		}
+	}
+}
+
+// TestRightSide: a refusal names the side whose fault it is. A chunk of the sandbox's that is malformed is not an
+// upstream out of reach, nor is an answer that has two lengths.
+func TestRightSide(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			_, _ = io.Copy(io.Discard, r.Body)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi")
+	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
+	const head = "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n"
+	for name, c := range map[string]struct{ text, status, reason string }{
+		"a size that is none":      {head + "zz\r\nhi\r\n0\r\n\r\n", "400", "bad_body"},
+		"a chunk without its end":  {head + "2\r\nhixx0\r\n\r\n", "400", "bad_body"},
+		"a bare line feed":         {head + "2\nhi\r\n0\r\n\r\n", "400", "bad_body"},
+		"two lengths of an answer": {"GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "502", "bad_answer"},
+	} {
+		if out := x.said(t, p, c.text); !strings.HasPrefix(out, "HTTP/1.1 "+c.status) || !strings.Contains(out, `"`+c.reason+`"`) {
+			t.Errorf("%s: %q", name, out)
+		}
+	}
+}
+
+// TestHTTP2Names: by HTTP/2 a request that names two hosts, or another scheme than its tunnel has, does not leave
+// (RFC 9113 section 8.3.1).
+func TestHTTP2Names(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, echo)
+	x := b.box(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	for name, c := range map[string]struct {
+		scheme, authority, host string
+		status                  string
+	}{
+		"another host":        {"https", b.host, "www.example.com", "421"},
+		"another scheme":      {"http", b.host, "", "400"},
+		"the same host twice": {"https", b.host, b.host, "200"},
+		"one":                 {"https", b.host, "", "200"},
+		"host alone":          {"https", "", b.host, "200"},
+		"host alone, another": {"https", "", "www.example.com", "421"},
+	} {
+		f := x.framed(t)
+		var head bytes.Buffer
+		enc := hpack.NewEncoder(&head)
+		field := func(name, value string) {
+			if value != "" {
+				_ = enc.WriteField(hpack.HeaderField{Name: name, Value: value})
+			}
+		}
+		field(":method", "GET")
+		field(":scheme", c.scheme)
+		field(":authority", c.authority)
+		field(":path", "/v1/x")
+		field("host", c.host)
+		field("authorization", "Bearer "+p)
+		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
+			t.Fatal(err)
+		}
+		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		got := ""
+		for got == "" {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if h, is := frame.(*http2.MetaHeadersFrame); is {
+				got = h.PseudoValue("status")
+			}
+		}
+		if got != c.status {
+			t.Errorf("%s: %s, want %s", name, got, c.status)
+		}
+	}
+}
+
+// TestAnswerKeepsNoSession: what an answer asks a browser to keep, or where to go on by itself, stays in ebb.
+func TestAnswerKeepsNoSession(t *testing.T) {
+	t.Parallel()
+	kept := []string{"Set-Cookie", "Set-Cookie2", "Refresh"}
+	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range kept {
+			w.Header().Set(name, "0; url=https://elsewhere.example/")
+		}
+	})
+	x := b.box(t)
+	res, _ := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
+	for _, name := range kept {
+		if v := res.Header.Get(name); v != "" || res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s: %q", res.Status, name, v)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"strings"
 
 	"ebb/broker"
 	"ebb/broker/exact"
@@ -19,6 +20,10 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 	tun, is := r.Context().Value(tunnelKey{}).(*tunnel)
 	if !is {
 		b.refuse(w, r, deny(NotTunnelled, nil))
+		return
+	}
+	if err := denied(r); err != nil {
+		b.unread(w, r, err)
 		return
 	}
 	x := b.exchange(r)
@@ -73,6 +78,9 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 		},
 		Transport: out, FlushInterval: flushTime, BufferPool: buffers{}, ModifyResponse: out.answer,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if out.unread.Load() && reasonOf(err) != TooMuch {
+				err = deny(BadBody, err)
+			}
 			out.x.Reason = string(reasonOf(err))
 			if out.x.Cut = out.ctx.Err() != nil; !out.allowed {
 				out.x.Transcript = "" // what did not leave has none
@@ -90,6 +98,18 @@ func (b *box) request(w http.ResponseWriter, r *http.Request) {
 func (b *box) read(r *http.Request, h exact.Host) (leaseID string, err error) {
 	if err := exact.Method(r.Method); err != nil {
 		return "", err
+	}
+	if otherScheme(r) {
+		return "", &exact.Error{Reason: exact.BadHeader, Why: "its :scheme is not https"}
+	}
+	for _, host := range r.Header["Host"] { // by HTTP/2, beside :authority (RFC 9113 section 8.3.1)
+		if host != r.Host {
+			return "", &exact.Error{Reason: Misdirected, Why: "its host differs from its :authority"}
+		}
+	}
+	delete(r.Header, "Host")
+	if len(r.Header["Authorization"]) > 1 {
+		return "", &exact.Error{Reason: exact.BadHeader, Why: "it has more than one Authorization"}
 	}
 	said, err := exact.ParseHost(r.Host, 443)
 	if err != nil || said != h || r.URL.Host != "" || r.URL.Scheme != "" || r.URL.User != nil || r.URL.Opaque != "" {
@@ -131,10 +151,18 @@ type refusal struct {
 // statuses of reasons; all others are 403.
 var statuses = map[exact.Reason]int{
 	exact.BadHost: http.StatusBadRequest, exact.BadPort: http.StatusBadRequest, exact.AmbiguousPath: http.StatusBadRequest, exact.AmbiguousQuery: http.StatusBadRequest,
-	exact.BadMethod: http.StatusBadRequest, exact.BadHeader: http.StatusBadRequest, NoPlaceholder: http.StatusUnauthorized, NoCredential: http.StatusUnauthorized,
+	BadBody: http.StatusBadRequest, exact.BadMethod: http.StatusBadRequest, exact.BadHeader: http.StatusBadRequest, NoPlaceholder: http.StatusUnauthorized, NoCredential: http.StatusUnauthorized,
 	TooOften: http.StatusTooManyRequests, TooMuch: http.StatusRequestEntityTooLarge, NoRecord: http.StatusServiceUnavailable, Crowded: http.StatusServiceUnavailable,
 	Misdirected: http.StatusMisdirectedRequest, Unreachable: http.StatusBadGateway, Unresolved: http.StatusBadGateway, Certificate: http.StatusBadGateway, BadAnswer: http.StatusBadGateway,
 	NoTranscript: http.StatusServiceUnavailable, SealTooLarge: http.StatusBadGateway, SealNotJSON: http.StatusBadGateway, SealAmbiguous: http.StatusBadGateway, SealBadValue: http.StatusBadGateway, SealBadLifetime: http.StatusBadGateway, Doubt: http.StatusServiceUnavailable,
+}
+
+// unread refuses a request of which nobody knows what it asks for.
+func (b *box) unread(w http.ResponseWriter, r *http.Request, err error) {
+	x := b.exchange(r)
+	x.Method, x.Path, x.Reason = "", "", string(reasonOf(err))
+	b.deny(r, "", x)
+	b.answer(w, r, err)
 }
 
 // refuse records and answers what does not leave.
@@ -209,6 +237,8 @@ func reasonOf(err error) exact.Reason {
 		return d.Reason
 	case errors.As(err, &e):
 		return e.Reason
+	case unreadableHTTP(err):
+		return BadAnswer
 	case broker.AsError(err).Kind == broker.Unavailable:
 		return Doubt
 	case broker.AsError(err).Kind == broker.TooMany:
@@ -217,6 +247,13 @@ func reasonOf(err error) exact.Reason {
 		return NoCredential
 	}
 	return Unreachable
+}
+
+// unreadableHTTP reports whether an answer came that is no HTTP; errors of TLS, which have no type, are of the
+// connection.
+func unreadableHTTP(err error) bool {
+	u, is := errors.AsType[*unreadable](err)
+	return is && !strings.Contains(u.cause.Error(), "tls: ")
 }
 
 func isBroker(err error) bool {

@@ -36,6 +36,7 @@ type sending struct {
 	sent     atomic.Int64
 	received atomic.Int64
 	answered atomic.Bool                  // the upstream has begun to
+	unread   atomic.Bool                  // the body of the request cannot be read
 	broken   atomic.Bool                  // the answer has not come to its end
 	ended    atomic.Pointer[exact.Reason] // why a WebSocket did, where ebb ended it; nil = no such reason
 	long     bool                         // the answer says that it is

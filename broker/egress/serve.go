@@ -27,8 +27,13 @@ const (
 func (b *box) serve(ctx context.Context, l net.Listener) error {
 	outer := b.server(ctx, http.HandlerFunc(b.connect))
 	inner := b.server(ctx, http.HandlerFunc(b.request))
-	outer.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	outer.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(context.WithValue(ctx, connKey{}, c), strictKey{}, c)
+	}
 	inner.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if s, is := c.(*strict); is {
+			c, ctx = s.Conn, context.WithValue(ctx, strictKey{}, s)
+		}
 		if t, is := c.(*tls.Conn); is {
 			if tun, is := t.NetConn().(*tunnel); is {
 				return context.WithValue(context.WithValue(ctx, connKey{}, tun.Conn), tunnelKey{}, tun)
@@ -40,6 +45,7 @@ func (b *box) serve(ctx context.Context, l net.Listener) error {
 	inner.Protocols.SetHTTP1(true)
 	inner.Protocols.SetHTTP2(true)
 	inner.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: 64 << 10}
+	tellScheme(inner)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = inner.Serve(&tunnels{b: b, ctx: ctx}) })
 	err := outer.Serve(&counted{Listener: l, b: b, ctx: ctx})
@@ -80,6 +86,10 @@ func (b *box) server(ctx context.Context, h http.Handler) *http.Server {
 // connect answers CONNECT (RFC 9110 section 9.3.6) and requests to a base URL, and says what
 // the box is. Nothing else goes out: it would be in the clear behind ebb.
 func (b *box) connect(w http.ResponseWriter, r *http.Request) {
+	if err := denied(r); err != nil {
+		b.unread(w, r, err)
+		return
+	}
 	uri := originForm(r)
 	asks, goes := r.Method == http.MethodGet && uri == boxPath, strings.HasPrefix(uri, toPath)
 	switch {
@@ -151,8 +161,12 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 		b.deny(r, "", x)
 		return
 	}
+	var in net.Conn = tlsConn
+	if tlsConn.ConnectionState().NegotiatedProtocol != "h2" {
+		in = &strict{Conn: tlsConn}
+	}
 	select {
-	case b.tunnels <- tlsConn:
+	case b.tunnels <- in:
 	case <-r.Context().Done():
 		_ = t.Close()
 	}

@@ -105,6 +105,7 @@ func (s *sending) switched(r *http.Response) error {
 		return deny(BadAnswer, errors.New("the upstream has agreed to a WebSocket that nobody asked for"))
 	}
 	s.clean(h)
+	switchedOver(r.Request)
 	w := &webSocket{body: body, from: body, s: s, task: s.b.p.sent.get(s.b.who.Root())}
 	if s.redactor != nil {
 		w.from = s.redactor.Frames(body, func(n int) { s.echoes.Add(int64(n)) })

@@ -20,15 +20,18 @@ func Method(m string) error {
 func Fold(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 // overrides are headers that make some servers take a request for another one: of
-// another method, for another path or host.
+// another method, for another path or host. So are all that begin with X-Upstream-.
 var overrides = []string{
 	"x-http-method", "x-http-method-override", "x-method-override",
 	"x-original-url", "x-rewrite-url", "x-original-uri", "x-original-path", "x-original-host", "x-envoy-original-path",
-	"x-forwarded-host", "x-forwarded-path", "x-forwarded-prefix", "x-forwarded-uri", "x-host", "x-accel-redirect",
+	"x-forwarded-host", "x-forwarded-path", "x-forwarded-prefix", "x-forwarded-uri", "x-host", "x-accel-redirect", "x-http-host-override", "x-proxy-url",
 }
 
 // Overrides reports whether a header of this name does that.
-func Overrides(name string) bool { return slices.Contains(overrides, Fold(name)) }
+func Overrides(name string) bool {
+	name = Fold(name)
+	return slices.Contains(overrides, name) || strings.HasPrefix(name, "x-upstream-")
+}
 
 // Header refuses headers among which is one that Overrides.
 func Header(h http.Header) error {

@@ -61,6 +61,7 @@ type Broker struct {
 	sandboxes watched
 	vouched   vouchers
 	judged    *judged
+	crowd     crowd
 	holds     holds
 	sequels   *sequels
 	insights  answerCache[Insights]
@@ -117,6 +118,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		sequels:    newSequels(),
 		vouched:    vouchers{ends: map[string]voucher{}},
 		judged:     newJudged(c),
+		crowd:      newCrowd(),
 	}
 	var err error
 	if b.decoys, err = newDecoys(); err != nil {

@@ -35,7 +35,7 @@
 //
 //	1  ask.go             who asks: evidence, client assertion or own token, ending at
 //	                      one task, its one sandbox and one proved key
-//	   identify.go        judges evidence, judging.go bounds what that costs others;
+//	   identify.go        judges evidence, judging.go bounds what that costs others, crowd.go how many requests wait;
 //	                      clientauth.go: evidence as client authentication,
 //	                      evidence_header.go: in a header, where a platform writes it
 //	   bind.go            makes it the task's sandbox; enrol.go gives that one a token

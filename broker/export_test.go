@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ebb/attest/clock"
+	"ebb/broker/pace"
 )
 
 // RunLedger is the part of Run that listens to a ledger and its feed, for c.
@@ -55,3 +56,25 @@ func (b *Broker) Holds(taskID string) int {
 
 // WatchOpen is what Run does every ten seconds.
 func (b *Broker) WatchOpen(ctx context.Context) { b.watchOpen(ctx) }
+
+// Crowd takes every place for mints and for introspections that is free, and says how many.
+func (b *Broker) Crowd() (taken int, leave func()) {
+	var all []func()
+	now, cancel := context.WithCancel(context.Background())
+	cancel() // wait for none
+	for _, g := range []*pace.Gate{b.crowd.mints, b.crowd.introspections} {
+		for i := range crowdPlaces {
+			if l, err := g.Enter(now, string(rune('a'+i%2))); err == nil {
+				all = append(all, l)
+			}
+		}
+	}
+	return len(all), func() {
+		for _, l := range all {
+			l()
+		}
+	}
+}
+
+// CrowdPlaces is how many Crowd takes when nobody has one.
+const CrowdPlaces = 2 * crowdPlaces

@@ -17,6 +17,11 @@ func (b *Broker) Introspect(ctx context.Context, who Principal, token string) (I
 	if err := allow(who, certain, RoleResourceServer, RoleOperator, RoleAuditor); err != nil {
 		return Introspection{}, err
 	}
+	leave, err := b.enterCrowd(ctx, b.crowd.introspections, who.ID)
+	if err != nil {
+		return Introspection{}, err
+	}
+	defer leave()
 	t, err := b.verifyOwn(token, "")
 	if err != nil {
 		if e := AsError(err); e.Kind == Unavailable {

@@ -12,6 +12,7 @@ type metrics struct {
 	rejected   *prometheus.CounterVec
 	owed       prometheus.Gauge
 	refills    prometheus.Counter
+	shed       prometheus.Counter
 	breakGlass prometheus.Counter
 	unrecorded prometheus.Counter
 	clockJump  prometheus.Gauge
@@ -55,13 +56,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		breakGlass: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_break_glass_total", Help: "How often somebody began to approve alone."}),
 		refills:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_ledger_refills_total", Help: "How often the ledger was refilled from the journal."}),
 		clockJump:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_clock_jump_seconds", Help: "How far the clock jumped ahead, or back when negative, until that has settled."}),
+		shed:       prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_requests_shed_total", Help: "Mints and introspections that were told to come again because too many waited."}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_refusals_unrecorded_total", Help: "Refusals beyond the bound of what is recorded: of unknown callers, and of sandboxes that ask again and again."}),
 	}
 	m.newJudging()
 	m.newLiveness()
 	m.newUpstream()
 	if r != nil {
-		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.unrecorded, m.clockJump,
+		r.MustRegister(m.tokens, m.tasks, m.requests, m.introspect, m.rejected, m.owed, m.refills, m.shed, m.unrecorded, m.clockJump,
 			m.judging, m.turnedAway, m.watched, m.unwatched, m.deaths, m.deathDelay,
 			m.owing, m.owingAge, m.orphans, m.orphansLeft, m.sweeps, m.sweepTook, m.sweptAt, m.revocations, m.deadAfter, m.mints, m.mintSeconds, m.breakers)
 	}

@@ -52,6 +52,11 @@ func (b *Broker) Token(ctx context.Context, r TokenRequest) (Token, error) {
 }
 
 func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
+	leave, err := b.enterCrowd(ctx, b.crowd.mints, r.Possession.From)
+	if err != nil {
+		return Token{}, err
+	}
+	defer leave()
 	a, err := b.ask(ctx, toMint, r.Subject, r.Possession)
 	if err != nil {
 		return Token{}, err
@@ -62,6 +67,9 @@ func (b *Broker) token(ctx context.Context, r TokenRequest) (Token, error) {
 	w, err := b.target(a, r)
 	if err != nil {
 		return Token{}, b.deny(ctx, a, r.Scopes, err)
+	}
+	if b.upstreams[w.name] != nil {
+		leave() // third parties have places of their own, and one that hangs holds up nothing else
 	}
 	d, err := b.judge(&w)
 	if err != nil {

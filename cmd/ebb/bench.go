@@ -27,6 +27,7 @@ var benchColumns = []out.Column[bench.Row]{
 	}},
 	{Name: "p50_ms", Cell: func(r bench.Row) string { return millis(r.P50) }},
 	{Name: "p99_ms", Cell: func(r bench.Row) string { return millis(r.P99) }},
+	{Name: "max_ms", Cell: func(r bench.Row) string { return millis(r.Max) }},
 	{Name: "client_us", Cell: func(r bench.Row) string {
 		if r.ClientCPU == 0 {
 			return ""

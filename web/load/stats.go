@@ -17,6 +17,7 @@ type Result struct {
 	Rate    float64       `json:"per_second"` // good answers in a second
 	P50     time.Duration `json:"p50_ns"`
 	P99     time.Duration `json:"p99_ns"`
+	Max     time.Duration `json:"max_ns"`
 	// ClientCPU is what the generator used of the processor for one request, in
 	// user and kernel mode: on one machine it was not the server's.
 	ClientCPU time.Duration `json:"client_cpu_ns"`
@@ -25,7 +26,7 @@ type Result struct {
 // Summary makes a Result of latencies, which it sorts.
 func Summary(op string, clients int, took time.Duration, latencies []time.Duration) Result {
 	slices.Sort(latencies)
-	r := Result{Op: op, Clients: clients, Ops: len(latencies), Took: took, P50: Percentile(latencies, 50), P99: Percentile(latencies, 99)}
+	r := Result{Op: op, Clients: clients, Ops: len(latencies), Took: took, P50: Percentile(latencies, 50), P99: Percentile(latencies, 99), Max: Percentile(latencies, 100)}
 	if took > 0 {
 		r.Rate = float64(len(latencies)) / took.Seconds()
 	}

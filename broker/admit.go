@@ -80,10 +80,15 @@ func (b *Broker) claimEvidence(ctx context.Context, id attest.Identity, jkt stri
 	return b.claim1(ctx, evidenceClaim(id, jkt), Invalid, "The evidence was used before with another key.")
 }
 
+// proofTime bounds a claim by which somebody proves who they are.
+const proofTime = 800 * time.Millisecond
+
 func (b *Broker) claim1(ctx context.Context, c []Claim, kind Kind, public string) error {
 	if len(c) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
 	_, err := b.cfg.Ledger.Admit(ctx, Admission{Claims: c})
 	if errors.Is(err, ErrForgotten) {
 		return forgottenError(err)

@@ -59,7 +59,11 @@ func (b *Broker) assertionPrincipal(ctx context.Context, assertion, clientID str
 		}
 		keys = set.Key
 	}
-	if err := b.verifyAssertion(ctx, assertion, sub, keys); err != nil {
+	err = b.verifyAssertion(ctx, assertion, sub, keys)
+	if u, is := errors.AsType[*unclaimedError](err); is && cfg.mayEnd() {
+		return cfg.Doubtful(u.cause), nil
+	}
+	if err != nil {
 		return Principal{}, err
 	}
 	return cfg.Principal, nil
@@ -149,24 +153,41 @@ func (b *Broker) verifyAssertion(ctx context.Context, assertion, sub string, key
 		return E(Unauthenticated, "The client assertion is older than the memory of the broker, which has just started. Sign a new one.", nil)
 	}
 	if len(rates) > 0 {
-		_, err := b.cfg.Ledger.Admit(ctx, Admission{Rates: rates})
+		rate, cancel := context.WithTimeout(ctx, proofTime)
+		defer cancel()
+		_, err := b.cfg.Ledger.Admit(rate, Admission{Rates: rates})
 		if r, ok := errors.AsType[*RateError](err); ok {
 			return tooOften(r)
 		}
 		if err != nil {
-			return unavailable(err)
+			return &unclaimedError{unavailable(err), err}
 		}
 	}
-	_, err = b.cfg.Ledger.Admit(ctx, Admission{Claims: []Claim{{
+	claim, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	_, err = b.cfg.Ledger.Admit(claim, Admission{Claims: []Claim{{
 		Key: "ca:" + hashOf(sub, c.ID), Value: "1", Until: c.Expiry.Add(skew),
 	}}})
 	switch {
 	case errors.Is(err, ErrForgotten):
-		return forgottenError(err)
+		return &unclaimedError{forgottenError(err), err}
 	case errors.Is(err, ErrClaimed):
 		return E(Unauthenticated, "The client assertion was used before. Sign a new one for each request.", err)
 	case err != nil:
-		return unavailable(err)
+		return &unclaimedError{unavailable(err), err}
 	}
 	return nil
 }
+
+// unclaimedError is for an assertion that is good, of which the ledger cannot say whether
+// it was used before.
+type unclaimedError struct {
+	refusal *Error
+	cause   error
+}
+
+// Error implements error.
+func (e *unclaimedError) Error() string { return e.refusal.Error() }
+
+// Unwrap is for those to whom it is an Error as any other.
+func (e *unclaimedError) Unwrap() error { return e.refusal }

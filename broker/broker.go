@@ -44,6 +44,8 @@ type Broker struct {
 	owedMu     sync.Mutex
 	owed       map[string]TaskMove // closings that a store has not taken yet
 	owedLeases map[string]owedLease
+	keptEnds   map[string]bool // owed ends that are in the file of pending ends
+	endsFile   pendingFile
 	losses     atomic.Int64 // of the ledger, as far as they are reckoned with
 	since      atomic.Int64 // the ledger remembers proofs from this moment on, Unix seconds
 	clock      *clock.Clock
@@ -110,6 +112,7 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 		strangers:  rate.NewLimiter(strangersPerSecond, 10*strangersPerSecond),
 		owed:       map[string]TaskMove{},
 		owedLeases: map[string]owedLease{},
+		keptEnds:   map[string]bool{},
 		people:     map[string]bool{},
 		counted:    map[string]bool{},
 		m:          newMetrics(c.Registerer),
@@ -147,10 +150,15 @@ func New(ctx context.Context, c Config) (*Broker, error) {
 	if err := b.openMarks(ctx); err != nil {
 		return nil, err
 	}
+	pending, err := b.readPending()
+	if err != nil {
+		return nil, err
+	}
 	b.losses.Store(c.Ledger.Losses())
 	if err := b.refill(ctx); err != nil {
 		return nil, fmt.Errorf("refilling the ledger from the journal: %w", err)
 	}
+	b.payPending(ctx, pending)
 	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
 		b.entry(audit.BrokerStarted, self, map[string]any{"policy": b.PolicyVersion(), "issuer": b.cfg.Issuer}),
 	}}); err != nil {

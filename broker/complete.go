@@ -27,10 +27,11 @@ const (
 // (I2). It waits up to wait for providers, and Completion.Owed says how many
 // credentials are not yet known to be dead at theirs.
 func (b *Broker) CompleteTask(ctx context.Context, who Principal, taskID string, wait time.Duration) (Completion, error) {
-	if _, err := b.mineSoon(ctx, who, doubtful, taskID); err != nil {
+	_, slow, err := b.mineToEnd(ctx, who, taskID)
+	if err != nil {
 		return Completion{}, err
 	}
-	c, err := b.close(ctx, taskID, TaskMove{Cause: CauseCompleted, By: who.ID})
+	c, err := b.closeSoon(ctx, taskID, TaskMove{Cause: CauseCompleted, By: who.ID}, slow)
 	if err != nil {
 		return Completion{}, err
 	}
@@ -43,38 +44,94 @@ func (b *Broker) StopTask(ctx context.Context, who Principal, taskID, reason str
 	if reason == "" || utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Completion{}, E(Invalid, "reason must be 1 to 500 printable characters.", nil)
 	}
-	if _, err := b.mineSoon(ctx, who, doubtful, taskID); err != nil && !b.sayIn(ctx, who, taskID) {
+	_, slow, err := b.mineToEnd(ctx, who, taskID)
+	if err != nil && !b.sayIn(ctx, who, taskID) {
 		return Completion{}, err
 	}
-	c, err := b.close(ctx, taskID, TaskMove{Cause: CauseStopped, By: who.ID, Reason: reason})
+	c, err := b.closeSoon(ctx, taskID, TaskMove{Cause: CauseStopped, By: who.ID, Reason: reason}, slow)
 	if err != nil {
 		return Completion{}, err
 	}
 	return b.awaitDead(ctx, c, wait)
 }
 
+// lookTime bounds one look on the way to an end, so that a store that does not answer
+// keeps nobody from ending something for long.
+const lookTime = 600 * time.Millisecond
+
 // mineSoon is mine for what must work as far as it can while the journal is down
 // or does not answer: ends (I6) and signs of life. The ledger knows the runner too.
-func (b *Broker) mineSoon(ctx context.Context, who Principal, need standing, taskID string) (Task, error) {
-	look, cancel := context.WithTimeout(ctx, 2*time.Second)
+func (b *Broker) mineSoon(ctx context.Context, who Principal, need standing, taskID string) (t Task, slow bool, err error) {
+	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	t, err := b.mine(look, who, need, taskID)
+	t, err = b.mine(look, who, need, taskID)
 	if err == nil || AsError(err).Kind != Unavailable || !validID(taskPrefix, taskID) || allow(who, need, RoleRunner, RoleOperator) != nil {
-		return t, err
+		return t, false, err
 	}
-	live, lerr := b.cfg.Ledger.Admit(ctx, Admission{TaskID: taskID})
+	look, cancel = context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	live, lerr := b.cfg.Ledger.Admit(look, Admission{TaskID: taskID})
 	if lerr != nil || (live.Runner != who.ID && !who.Has(RoleOperator)) {
-		return Task{}, err
+		return Task{}, true, err
 	}
-	return live.Task, nil
+	return live.Task, true, nil
+}
+
+// mineToEnd is mineSoon for an end. With both stores out of reach an operator may end any
+// task, and a runner one of which this process has minted: it knows whose that is. slow
+// says that a store does not answer, so that waiting for it is no use.
+func (b *Broker) mineToEnd(ctx context.Context, who Principal, taskID string) (t Task, slow bool, err error) {
+	t, slow, err = b.mineSoon(ctx, who, doubtful, taskID)
+	if err == nil || !slow || AsError(err).Kind != Unavailable {
+		return t, slow || who.doubt != nil, err
+	}
+	if g, known := b.budgets.Peek(taskID); who.Has(RoleOperator) || known && g.runner == who.ID {
+		return Task{ID: taskID}, true, nil
+	}
+	return t, slow, err
 }
 
 // closeTime bounds one attempt at an end.
 const closeTime = 15 * time.Second
 
+// soon is how long somebody who ends a task is kept waiting for stores that do not answer.
+const soon = 1200 * time.Millisecond
+
+// closeSoon is close for somebody who waits. Where a store is known not to answer they
+// hear soon how far the end has got, and it goes on without them.
+func (b *Broker) closeSoon(ctx context.Context, taskID string, m TaskMove, slow bool) (Completion, error) {
+	m.ID, m.State, m.At = taskID, TaskClosed, b.now()
+	p := &progress{}
+	if !slow {
+		return b.closeNoting(ctx, taskID, m, p)
+	}
+	type result struct {
+		c   Completion
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		c, err := b.closeNoting(context.WithoutCancel(ctx), taskID, m, p)
+		done <- result{c, err}
+	}()
+	t := time.NewTimer(soon)
+	defer t.Stop()
+	select {
+	case r := <-done:
+		return r.c, r.err
+	case <-t.C:
+		b.ended(taskID, b.remember())
+		return Completion{}, b.stillOwed(m, p, context.DeadlineExceeded)
+	}
+}
+
 // close is the one way a task ends, and with it everything that was delegated below.
 func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completion, error) {
-	c, err := b.closeOne(ctx, taskID, m)
+	return b.closeNoting(ctx, taskID, m, &progress{})
+}
+
+func (b *Broker) closeNoting(ctx context.Context, taskID string, m TaskMove, p *progress) (Completion, error) {
+	c, err := b.closeOne(ctx, taskID, m, p)
 	if err != nil || c.Task.Delegation == nil {
 		return c, err
 	}
@@ -83,7 +140,7 @@ func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completi
 	out, err := b.closeBelow(ctx, c)
 	if err != nil {
 		m.ID, m.State, m.At = taskID, TaskClosed, c.Task.ClosedAt
-		return Completion{}, b.stillOwed(m, err)
+		return Completion{}, b.stillOwed(m, p, err)
 	}
 	return out, nil
 }
@@ -92,7 +149,7 @@ func (b *Broker) close(ctx context.Context, taskID string, m TaskMove) (Completi
 // the ledger, which every replica asks, then make it durable, then take back
 // what waits. Whatever step fails is owed and tried again until it is done, and
 // the caller is not told that the task is complete before it is.
-func (b *Broker) closeOne(ctx context.Context, taskID string, m TaskMove) (Completion, error) {
+func (b *Broker) closeOne(ctx context.Context, taskID string, m TaskMove, p *progress) (Completion, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	m.ID, m.State = taskID, TaskClosed
@@ -100,9 +157,9 @@ func (b *Broker) closeOne(ctx context.Context, taskID string, m TaskMove) (Compl
 		m.At = b.now()
 	}
 	b.ended(taskID, b.remember())
-	counts, done, err := b.tryClose(ctx, m)
+	counts, done, err := b.tryClose(ctx, m, p)
 	if err != nil {
-		return Completion{}, b.stillOwed(m, err)
+		return Completion{}, b.stillOwed(m, p, err)
 	}
 	// Once more, while the answer is gathered: a replica that refilled a lost ledger
 	// before the journal knew of the end put the task back as open.
@@ -113,7 +170,7 @@ func (b *Broker) closeOne(ctx context.Context, taskID string, m TaskMove) (Compl
 	}()
 	out, err := b.completion(ctx, taskID, counts, !done)
 	if lerr := <-again; lerr != nil {
-		return Completion{}, b.stillOwed(m, lerr)
+		return Completion{}, b.stillOwed(m, p, lerr)
 	}
 	b.paid(taskID)
 	if done {
@@ -123,15 +180,15 @@ func (b *Broker) closeOne(ctx context.Context, taskID string, m TaskMove) (Compl
 }
 
 // stillOwed is the answer to an end that is not true everywhere yet.
-func (b *Broker) stillOwed(m TaskMove, cause error) error {
-	b.owe(m)
-	return &Error{Kind: Unavailable, Cause: cause, RetryAfter: 2 * time.Second,
-		Public: "The end of the task could not be recorded everywhere yet. Its tokens are refused here, and the broker goes on trying. Ask again to confirm."}
+func (b *Broker) stillOwed(m TaskMove, p *progress, cause error) error {
+	r := p.reached(b.owe(m))
+	return &Error{Kind: Unavailable, Cause: cause, RetryAfter: 2 * time.Second, Reached: r,
+		Public: "The end of the task could not be recorded everywhere yet. Its tokens are refused here, and the broker goes on trying. " + r.sentence() + " Ask again to confirm."}
 }
 
 // ledgerTime is how long an end waits for a ledger that hangs before it goes on to
 // the journal: what is durable is all that a restart has.
-const ledgerTime = 3 * time.Second
+const ledgerTime = time.Second
 
 func (b *Broker) closeLedger(ctx context.Context, m TaskMove) (Counts, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
@@ -142,12 +199,14 @@ func (b *Broker) closeLedger(ctx context.Context, m TaskMove) (Counts, error) {
 
 // tryClose makes the end true in the ledger and in the journal. done is false
 // when the task was closed before.
-func (b *Broker) tryClose(ctx context.Context, m TaskMove) (counts Counts, done bool, err error) {
+func (b *Broker) tryClose(ctx context.Context, m TaskMove, p *progress) (counts Counts, done bool, err error) {
 	counts, lerr := b.closeLedger(ctx, m)
+	p.ledger.Store(lerr == nil)
 	e := b.taskEntry(audit.TaskClosed, m.By, m.ID, map[string]any{
 		"cause": m.Cause, "reason": m.Reason, "live": counts.Live, "expired": counts.Expired, "ledger": lerr == nil,
 	})
 	jerr := b.cfg.Journal.Append(ctx, Record{MoveTask: &m, Entries: []audit.Entry{e}})
+	p.journal.Store(jerr == nil || errors.Is(jerr, ErrDone))
 	switch {
 	case jerr == nil:
 		done = true

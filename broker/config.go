@@ -66,6 +66,7 @@ type Config struct {
 	Nonces       *dpop.Nonces         // nil = no nonce mode
 	DPoPAlgs     []jose.Alg           // nil = ES256, EdDSA
 	Limits       Limits
+	PendingEnds  string                // file for ends that no store has taken; "" = in memory alone
 	BreakGlass   BreakGlassConfig      // who may approve alone in an emergency; zero = nobody
 	Now          func() time.Time      // nil = time.Now
 	Steady       func() time.Duration  // a clock that nobody sets; nil = the monotonic one of Now

@@ -155,7 +155,7 @@ func (b *Broker) closeBelow(ctx context.Context, c Completion) (Completion, erro
 	for open := 1; open > 0; {
 		var err error
 		open, err = b.eachBelow(ctx, TaskFilter{Below: c.Task.ID, Open: true}, func(ctx context.Context, t Task) error {
-			_, err := b.closeOne(ctx, t.ID, TaskMove{Cause: CauseParent, By: self})
+			_, err := b.closeOne(ctx, t.ID, TaskMove{Cause: CauseParent, By: self}, &progress{})
 			return err
 		})
 		if err != nil {

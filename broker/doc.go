@@ -83,7 +83,8 @@
 // # The end
 //
 //	complete.go    the one way a task ends, whoever or whatever ends it
-//	owe.go         ends that a store has not taken yet: tried until it has
+//	owe.go         ends that a store has not taken yet: tried until it has; owe_file.go
+//	               keeps them across a kill, reached.go says how far each has got
 //	tombs.go       the ends that this process knows of, whatever the ledger says
 //	introspect.go  RFC 7662 and RFC 7009
 //	use.go         what the egress proxy asks before each request: may this caller use that credential now; reach.go the same of connections; transcript.go what was written down of them, and who reads it

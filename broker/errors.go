@@ -76,6 +76,7 @@ type Error struct {
 	RetryAfter time.Duration // how long to wait, 0 when waiting does not help
 	Advice     *Advice       // machine-readable answer to a denied agent, or nil
 	Pending    *PendingInfo  // set with kind Pending, or nil
+	Reached    *Reached      // of an end that is not recorded everywhere yet, or nil
 }
 
 // Error implements error. It is for logs: it holds the cause.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"ebb/broker/audit"
 )
@@ -86,19 +85,29 @@ func (b *Broker) RevokeToken(ctx context.Context, r Revoker, token string) error
 	if l.TaskID == "" {
 		l.TaskID = t.id
 	}
-	look, cancel := context.WithTimeout(ctx, time.Second)
+	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if ls, err := b.cfg.Journal.Leases(look, LeaseFilter{IDs: []string{t.id}, Now: b.now()}); err == nil && len(ls) == 1 {
+	ls, err := b.cfg.Journal.Leases(look, LeaseFilter{IDs: []string{t.id}, Now: b.now()})
+	if err == nil && len(ls) == 1 {
 		l = ls[0] // how it ended, if it did, stays as it is
 	}
-	_, err = b.endLease(ctx, l, by, "")
+	limit := endTime
+	if err != nil {
+		limit = soon
+	}
+	_, err = b.endLeaseIn(ctx, limit, l, by, "")
 	return err
 }
 
 // endByID ends a credential by its lease id: what a third party made is no token of
 // ours, and nothing here could recognise it.
 func (b *Broker) endByID(ctx context.Context, id, sandbox, by string) error {
-	ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{id}, Now: b.now()})
+	look, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	ls, err := b.cfg.Journal.Leases(look, LeaseFilter{IDs: []string{id}, Now: b.now()})
+	if err != nil && sandbox == "" {
+		return b.endUnknown(id, by, "", err)
+	}
 	if err != nil {
 		return unavailable(err)
 	}

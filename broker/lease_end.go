@@ -17,17 +17,31 @@ func (b *Broker) RevokeLease(ctx context.Context, who Principal, id, reason stri
 	if utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
 		return Lease{}, E(Invalid, "reason must be at most 500 printable characters.", nil)
 	}
-	l, err := b.leaseFor(ctx, who, doubtful, id)
+	look, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	l, err := b.leaseFor(look, who, doubtful, id)
+	if err != nil && AsError(err).Kind == Unavailable && who.Has(RoleOperator) {
+		return Lease{}, b.endUnknown(id, who.ID, reason, err)
+	}
 	if err != nil {
 		return Lease{}, err
 	}
-	return b.endLease(ctx, l, who.ID, reason)
+	limit := endTime
+	if who.doubt != nil {
+		limit = soon
+	}
+	return b.endLeaseIn(ctx, limit, l, who.ID, reason)
 }
 
 // endLease refuses a credential from now on: here and in the ledger first, then
 // on the record. Ending what is dead already is no error, and finishes an earlier
 // end that a store had not taken. What fails is owed.
 func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Lease, error) {
+	return b.endLeaseIn(ctx, endTime, l, by, reason)
+}
+
+// endLeaseIn is endLease that tries for so long.
+func (b *Broker) endLeaseIn(ctx context.Context, limit time.Duration, l Lease, by, reason string) (Lease, error) {
 	ended, dead := l.State == LeaseRevoked || l.State == LeaseRevoking, LeaseRevoked
 	if l.Upstream != nil {
 		dead = LeaseRevoking // here; that it is there is the lane's to say
@@ -36,7 +50,18 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 		b.paidLease(l.ID)
 		return l, nil // dead with its task, or by itself
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	if l.TaskID == "" { // it was ended while nobody could say whose it is
+		ls, err := b.cfg.Journal.Leases(ctx, LeaseFilter{IDs: []string{l.ID}, Now: b.now()})
+		if err != nil {
+			return l, unavailable(err)
+		}
+		if len(ls) == 0 {
+			b.paidLease(l.ID)
+			return l, nil
+		}
+		return b.endLease(ctx, ls[0], by, reason)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	now := b.now()
 	b.endedInUse(l.TaskID, l.ID, l.ExpiresAt)
@@ -65,9 +90,10 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 		lerr = errors.Join(endLedger(), b.endNarrowed(ctx, l, now))
 	}
 	if err := errors.Join(lerr, jerr); err != nil {
-		b.oweLease(owedLease{l, by, reason})
-		return l, &Error{Kind: Unavailable, Cause: err, RetryAfter: 2 * time.Second,
-			Public: "The revocation could not be recorded everywhere yet. The token is refused here, and the broker goes on trying. Ask again to confirm."}
+		p := &progress{}
+		p.ledger.Store(lerr == nil)
+		p.journal.Store(jerr == nil)
+		return l, b.leaseStillOwed(owedLease{l, by, reason}, p, err)
 	}
 	b.paidLease(l.ID)
 	if !ended {
@@ -75,6 +101,23 @@ func (b *Broker) endLease(ctx context.Context, l Lease, by, reason string) (Leas
 	}
 	b.nudge(l.Provider)
 	return l, nil
+}
+
+// endTime bounds one attempt at the end of a credential.
+const endTime = 10 * time.Second
+
+func (b *Broker) leaseStillOwed(o owedLease, p *progress, cause error) error {
+	r := p.reached(b.oweLease(o))
+	return &Error{Kind: Unavailable, Cause: cause, RetryAfter: 2 * time.Second, Reached: r,
+		Public: "The revocation could not be recorded everywhere yet. The token is refused here, and the broker goes on trying. " + r.sentence() + " Ask again to confirm."}
+}
+
+// endUnknown refuses a credential here of which no journal says whose it is: an operator
+// may end any. The rest is done once the journal answers.
+func (b *Broker) endUnknown(id, by, reason string, cause error) error {
+	until := b.remember()
+	b.ended(id, until)
+	return b.leaseStillOwed(owedLease{Lease{ID: id, ExpiresAt: until, State: LeaseLive}, by, reason}, &progress{}, cause)
 }
 
 // endNarrowed tells the ledger, and so the feed, of the ends that follow from the

@@ -14,21 +14,42 @@ const maxOwedOpen = 10_000
 
 // owe remembers an end that a store has not taken yet; payOwed tries again. Until
 // then the task is refused here.
-func (b *Broker) owe(m TaskMove) {
+//
+// What a person or a runner asked for is noted in the file of pending ends first, and
+// kept is whether it was: an end by time comes again by itself.
+func (b *Broker) owe(m TaskMove) (kept bool) {
 	b.ended(m.ID, b.remember())
 	b.owedMu.Lock()
 	defer b.owedMu.Unlock()
-	if _, known := b.owed[m.ID]; !known && (m.Reason != neverHandedOut || len(b.owed) < maxOwedOpen) {
+	_, known := b.owed[m.ID]
+	if !known && (m.Reason != neverHandedOut || len(b.owed) < maxOwedOpen) {
 		b.owed[m.ID] = m
 	}
 	b.showOwed()
+	if m.By == self || b.keptEnds[m.ID] {
+		return b.keptEnds[m.ID]
+	}
+	b.keptEnds[m.ID] = b.keepEnd(pendingEnd{Task: &m})
+	return b.keptEnds[m.ID]
 }
 
 func (b *Broker) paid(taskID string) {
 	b.owedMu.Lock()
 	defer b.owedMu.Unlock()
 	delete(b.owed, taskID)
+	b.settled()
+}
+
+// settled is called when an end is no longer owed.
+func (b *Broker) settled() {
 	b.showOwed()
+	if len(b.owed)+len(b.owedLeases) > 0 {
+		return
+	}
+	clear(b.keptEnds)
+	if err := b.endsFile.clear(); err != nil {
+		b.cfg.Logger.Warn("the file of pending ends could not be emptied: what is in it is recorded, and done again at the next start", "error", err)
+	}
 }
 
 // owedLease is the end of a credential that a store has not taken yet.
@@ -37,18 +58,22 @@ type owedLease struct {
 	by, reason string
 }
 
-func (b *Broker) oweLease(o owedLease) {
+func (b *Broker) oweLease(o owedLease) (kept bool) {
 	b.owedMu.Lock()
 	defer b.owedMu.Unlock()
 	b.owedLeases[o.lease.ID] = o
 	b.showOwed()
+	if l := o.lease; o.by != self && !b.keptEnds[l.ID] {
+		b.keptEnds[l.ID] = b.keepEnd(pendingEnd{Lease: &pendingLease{l.ID, l.TaskID, l.ExpiresAt, o.by, o.reason}})
+	}
+	return b.keptEnds[o.lease.ID]
 }
 
 func (b *Broker) paidLease(id string) {
 	b.owedMu.Lock()
 	defer b.owedMu.Unlock()
 	delete(b.owedLeases, id)
-	b.showOwed()
+	b.settled()
 }
 
 func (b *Broker) showOwed() { b.m.owed.Set(float64(len(b.owed) + len(b.owedLeases))) }

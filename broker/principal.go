@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -50,6 +51,25 @@ func allow(who Principal, need standing, roles ...Role) error {
 		return nil
 	}
 	return who.Certain()
+}
+
+// roleEnds is on a token that only ends things: it was issued while a store did not
+// answer, so that nobody can say whether its proof was used before, and it is on no record.
+const roleEnds Role = "ends"
+
+// endsTTL is how long such a token lives.
+const endsTTL = time.Minute
+
+var errEndsOnly = errors.New("the token was issued while a store did not answer, and only ends things")
+
+// mayEnd reports whether p can end anything.
+func (p Principal) mayEnd() bool { return p.Has(RoleRunner, RoleOperator, RoleApprover) }
+
+// Doubtful is p with a proof of which a store that failed with cause cannot say whether it
+// is good still. Such a principal only ends things.
+func (p Principal) Doubtful(cause error) Principal {
+	p.doubt = cause
+	return p
 }
 
 // Certain refuses a principal whose proof may have been used before. Whatever is given

@@ -93,7 +93,11 @@ func (b *Broker) personOf(ctx context.Context, idToken string, p Possession) (Pr
 		case 0:
 			continue
 		case 1:
-			return is[0].Principal, id, b.claimEvidence(ctx, id, p.Key.JKT)
+			err := b.claimEvidence(ctx, id, p.Key.JKT)
+			if err != nil && AsError(err).Kind == Unavailable {
+				return is[0].Doubtful(err), id, nil
+			}
+			return is[0].Principal, id, err
 		}
 		return Principal{}, none, E(Invalid, "The subject token matches more than one principal. Ask the operator.", nil)
 	}
@@ -110,7 +114,8 @@ func (b *Broker) attestor(name string) (attest.Attestor, bool) {
 	return a, known
 }
 
-// apiToken issues a token for the API, until the evidence for it ends, if it does.
+// apiToken issues a token for the API, until the evidence for it ends, if it does. While
+// a store does not answer it is one that only ends things, which waits for no store (I6).
 func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Possession, method string, id attest.Identity) (Token, error) {
 	for _, r := range asked {
 		if !who.Has(r) {
@@ -120,11 +125,16 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Po
 	if len(asked) > 0 {
 		who.Roles = asked
 	}
-	if err := b.steadyClock(); err != nil {
-		return Token{}, err
+	doubt := who.doubt
+	if doubt == nil {
+		doubt = b.steadyClock()
 	}
-	if err := b.claimProof(ctx, p); err != nil {
-		return Token{}, err
+	if doubt == nil {
+		err := b.claimProof(ctx, p)
+		if err != nil && AsError(err).Kind != Unavailable {
+			return Token{}, err
+		}
+		doubt = err
 	}
 	bind := p.Binding()
 	unbound := bind == (provider.Binding{})
@@ -136,6 +146,31 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Po
 	if exp.Sub(now) < time.Second {
 		return Token{}, E(Invalid, "Less than a second is left of the subject token.", nil)
 	}
+	if doubt == nil {
+		t, err := b.signAPI(who, bind, id, now, exp)
+		if err != nil {
+			return Token{}, err
+		}
+		record, cancel := context.WithTimeout(ctx, proofTime)
+		defer cancel()
+		err = b.cfg.Journal.Append(record, Record{Entries: []audit.Entry{
+			b.entry(audit.PrincipalAuthenticated, who.ID, map[string]any{"method": method, "cnf": bind, "roles": who.Roles, "exp": exp, "evidence": used(id, p.Key.JKT)}),
+		}})
+		if err == nil {
+			return t, nil
+		}
+		doubt = unavailable(err)
+	}
+	if unbound || !who.mayEnd() {
+		return Token{}, AsError(doubt)
+	}
+	b.cfg.Logger.WarnContext(ctx, "a token that only ends things was issued: a store does not answer", "actor", who.ID, "error", doubt)
+	who.Roles = append([]Role{roleEnds}, who.Roles...)
+	return b.signAPI(who, bind, id, now, earliest(exp, now.Add(endsTTL)))
+}
+
+func (b *Broker) signAPI(who Principal, bind provider.Binding, id attest.Identity, now, exp time.Time) (Token, error) {
+	exp = exp.Truncate(time.Second)
 	claims := map[string]any{
 		"iss": b.cfg.Issuer, "sub": who.ID, "client_id": who.ID, "aud": b.cfg.Issuer + apiPath,
 		"iat": now.Unix(), "exp": exp.Unix(), "jti": newID("mgt_"), "scope": scopeOf(who.Roles),
@@ -144,7 +179,7 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Po
 		claims["auth_time"] = id.AuthAt.Unix() // RFC 9068 section 2.2.1
 	}
 	tokenType := "Bearer"
-	if !unbound {
+	if bind != (provider.Binding{}) {
 		claims["cnf"] = bind
 		if bind.JKT != "" {
 			tokenType = "DPoP"
@@ -152,11 +187,6 @@ func (b *Broker) apiToken(ctx context.Context, who Principal, asked []Role, p Po
 	}
 	signed, err := b.sign("at+jwt", claims)
 	if err != nil {
-		return Token{}, unavailable(err)
-	}
-	if err := b.cfg.Journal.Append(ctx, Record{Entries: []audit.Entry{
-		b.entry(audit.PrincipalAuthenticated, who.ID, map[string]any{"method": method, "cnf": bind, "roles": who.Roles, "exp": exp, "evidence": used(id, p.Key.JKT)}),
-	}}); err != nil {
 		return Token{}, unavailable(err)
 	}
 	return Token{Token: provider.NewSecret(signed), Type: tokenType, ExpiresIn: Seconds(exp.Unix() - now.Unix()), API: scopeOf(who.Roles)}, nil
@@ -202,6 +232,9 @@ func (b *Broker) AuthenticateToken(ctx context.Context, token string, p Possessi
 	who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r Role) bool { return !slices.Contains(t.roles, r) })
 	if t.bind == (provider.Binding{}) && !slices.Equal(who.Roles, []Role{RoleResourceServer}) {
 		return Principal{}, E(Unauthenticated, "An unbound token is not accepted for this principal.", nil)
+	}
+	if slices.Contains(t.roles, roleEnds) {
+		return who.Doubtful(errEndsOnly), nil
 	}
 	err = b.claimProof(ctx, p)
 	if e, is := errors.AsType[*Error](err); is && e.Kind == Unavailable {

@@ -13,7 +13,7 @@ import (
 // Beat is a runner's sign of life. It needs no journal: a runner that is alive must
 // not lose its tasks because the journal is not.
 func (b *Broker) Beat(ctx context.Context, who Principal, taskID string) (Task, error) {
-	t, err := b.mineSoon(ctx, who, certain, taskID)
+	t, _, err := b.mineSoon(ctx, who, certain, taskID)
 	if err != nil {
 		return Task{}, err
 	}

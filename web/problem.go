@@ -22,6 +22,8 @@ type Problem struct {
 	Instance   string         `json:"instance"`              // the request id
 	RetryAfter int64          `json:"retry_after,omitempty"` // seconds
 	Advice     *broker.Advice `json:"advice,omitempty"`
+	// Reached says how far an end has got that is not recorded everywhere yet.
+	Reached *broker.Reached `json:"reached,omitempty"`
 }
 
 // Fail answers with err in the form that the path's clients read: OAuth's at
@@ -54,7 +56,7 @@ func (m *Mux) WriteProblem(c echo.Context, err error) error {
 		kind = broker.Internal // a kind without a line has no page either
 	}
 	p := Problem{Type: m.publicURL + "/problems/" + string(kind), Title: line.Title, Status: line.Status,
-		Detail: e.Public, Instance: ev.ID, RetryAfter: retryAfter(e, line.Status), Advice: e.Advice}
+		Detail: e.Public, Instance: ev.ID, RetryAfter: retryAfter(e, line.Status), Advice: e.Advice, Reached: e.Reached}
 	h := c.Response().Header()
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))

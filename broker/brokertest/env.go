@@ -62,6 +62,7 @@ type Config struct {
 	Issuer      string                     // "" = Issuer
 	Egress      bool                       // what is only injected may be asked for
 	Transcripts *transcript.Store          // of requests through egress; nil = there are none
+	PendingEnds string                     // file for ends that no store has taken; "" = none
 	Nonces      bool                       // nonce mode
 	Start       time.Time
 	Run         bool // run the janitor too
@@ -203,7 +204,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
 		Principals: e.principals(t, c.People), Keys: e.Ring, Limits: c.Limits, BreakGlass: c.BreakGlass, Now: e.Clock.Now, Steady: e.Clock.Steady, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,
-		Egress: c.Egress, Transcripts: c.Transcripts, Marks: c.Marks,
+		Egress: c.Egress, Transcripts: c.Transcripts, Marks: c.Marks, PendingEnds: c.PendingEnds,
 	}
 	var known []jose.Key
 	for _, k := range e.Ring.Keys(e.Clock.Now()) {

@@ -15,6 +15,7 @@ import (
 
 const (
 	databaseFile = "ebb.db"
+	pendingFile  = "pending-ends" // ends that no store has taken
 	lockFile     = "lock"
 )
 

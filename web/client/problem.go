@@ -19,14 +19,15 @@ import (
 // Problem is an error answer of ebb: a problem document of /v1 (RFC 9457) or an
 // error of /oauth2 (RFC 6749 section 5.2).
 type Problem struct {
-	Status     int            // HTTP status
-	Kind       broker.Kind    // why; "" when the answer was not one of ebb's
-	Title      string         // the same for every occurrence; "" at /oauth2
-	Detail     string         // one sentence that says what to do next
-	Instance   string         // id of the request in ebb's log
-	RetryAfter time.Duration  // 0 when waiting does not help
-	Advice     *broker.Advice // for a denied agent, or nil
-	Pending    *Pending       // with kind Pending, or nil
+	Status     int             // HTTP status
+	Kind       broker.Kind     // why; "" when the answer was not one of ebb's
+	Title      string          // the same for every occurrence; "" at /oauth2
+	Detail     string          // one sentence that says what to do next
+	Instance   string          // id of the request in ebb's log
+	RetryAfter time.Duration   // 0 when waiting does not help
+	Advice     *broker.Advice  // for a denied agent, or nil
+	Pending    *Pending        // with kind Pending, or nil
+	Reached    *broker.Reached // how far an end has got that is not recorded everywhere yet, or nil
 }
 
 // Pending is a request that waits for a person.
@@ -58,11 +59,12 @@ func IsKind(err error, k broker.Kind) bool {
 
 // answerError is the JSON of both error shapes; members that an answer lacks stay zero.
 type answerError struct {
-	Type     string         `json:"type"`
-	Title    string         `json:"title"`
-	Detail   string         `json:"detail"`
-	Instance string         `json:"instance"`
-	Advice   *broker.Advice `json:"advice"`
+	Type     string          `json:"type"`
+	Title    string          `json:"title"`
+	Detail   string          `json:"detail"`
+	Instance string          `json:"instance"`
+	Advice   *broker.Advice  `json:"advice"`
+	Reached  *broker.Reached `json:"reached"`
 
 	Error        string `json:"error"`
 	Description  string `json:"error_description"`
@@ -92,7 +94,7 @@ func readProblem(resp *http.Response, now time.Time) *Problem {
 		}
 		return p
 	}
-	p.Title, p.Instance, p.Advice = a.Title, a.Instance, a.Advice
+	p.Title, p.Instance, p.Advice, p.Reached = a.Title, a.Instance, a.Advice, a.Reached
 	if a.Error == "" {
 		p.Kind, p.Detail = broker.Kind(path.Base(a.Type)), a.Detail
 		return p

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2/expirable"
 	"github.com/labstack/echo/v4"
 
 	"ebb/broker"
@@ -45,6 +46,8 @@ type Console struct {
 	pages  map[string]*template.Template
 	// version names what pages are drawn by.
 	version string
+	// lastSeen is who was here last, for those who end something while the database is gone.
+	lastSeen *lru.LRU[string, people.Session]
 }
 
 // New prepares the pages. Register makes them reachable.
@@ -55,7 +58,7 @@ func New(c Config) (*Console, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Console{cfg: c, b: c.Broker, mux: c.Mux, origin: strings.TrimSuffix(c.Mux.PagesURL(), c.Mux.Base()), live: newLive(c.Broker)}
+	s := &Console{cfg: c, b: c.Broker, mux: c.Mux, origin: strings.TrimSuffix(c.Mux.PagesURL(), c.Mux.Base()), live: newLive(c.Broker), lastSeen: lru.NewLRU[string, people.Session](seenAtMost, nil, sessionLife)}
 	var err error
 	if s.keys, err = passkey.New(s.origin, c.Key, c.Now); errors.Is(err, passkey.ErrAddress) {
 		s.keys, err = nil, nil
@@ -100,7 +103,7 @@ type route struct {
 // page is a route of a page that people read.
 func (s *Console) page(path string, h func(echo.Context, *visit) error) route {
 	return route{web.Route{Method: http.MethodGet, Path: path}, s.guarded(func(c echo.Context) error {
-		v, err := s.visit(c)
+		v, err := s.visit(c, false)
 		if errors.Is(err, errNobody) {
 			return s.toSignIn(c)
 		}
@@ -112,10 +115,10 @@ func (s *Console) page(path string, h func(echo.Context, *visit) error) route {
 }
 
 // form is a route that changes something. ends: it only ends things, and works although
-// the ledger does not answer (I6).
+// neither the ledger nor the database answers (I6).
 func (s *Console) form(path string, ends bool, h func(echo.Context, *visit) error) route {
 	return route{web.Route{Method: http.MethodPost, Path: path}, s.guarded(func(c echo.Context) error {
-		v, err := s.visit(c)
+		v, err := s.visit(c, ends)
 		if err != nil {
 			return err
 		}

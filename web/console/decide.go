@@ -35,7 +35,7 @@ func (s *Console) decide(c echo.Context) error {
 	if part := form.Get("part"); part != "" { // one of the parts that the page offers, instead of what was typed
 		in.Scope = part
 	}
-	v, err := s.visit(c)
+	v, err := s.visit(c, false)
 	if err != nil {
 		return s.lost(c, in, err)
 	}

@@ -17,6 +17,8 @@ import (
 	"ebb/broker/audit"
 	"ebb/broker/brokertest"
 	"ebb/broker/memstore"
+	"ebb/broker/people"
+	"ebb/web/console"
 )
 
 // torn is a browser that goes away after so many bytes.
@@ -119,6 +121,60 @@ func TestEndsWithoutLedger(t *testing.T) {
 	}
 	if k, err := h.Broker.Task(t.Context(), who, other.Task.ID); err != nil || k.State != broker.TaskClosed || k.Reason != "enough" {
 		t.Errorf("%s %q, %v", k.State, k.Reason, err)
+	}
+}
+
+// frozen is a database whose sessions answer nothing while on.
+type frozen struct {
+	people.Store
+	on *atomic.Bool
+}
+
+func (f frozen) Session(ctx context.Context, id string) (people.Session, error) {
+	if f.on.Load() {
+		<-ctx.Done()
+		return people.Session{}, ctx.Err()
+	}
+	return f.Store.Session(ctx, id)
+}
+
+// I6: who has looked at a task stops it from the console while the database is gone or
+// hangs, and does nothing else there. Who signed out before does not.
+func TestEndsWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(*house, *atomic.Bool){
+		"gone":   func(h *house, _ *atomic.Bool) { _ = h.Store.Close() },
+		"frozen": func(_ *house, hangs *atomic.Bool) { hangs.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var hangs atomic.Bool
+			h := newHouseWith(t, brokertest.Config{}, func(c *console.Config) { c.Sessions = frozen{c.Sessions, &hangs} })
+			s := h.Open(t, brokertest.Spec())
+			tok, err := s.Ask(t, "orders:eu/1:read")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, gone := h.as(brokertest.Operator), h.as(brokertest.Operator)
+			page, old := b.get("/tasks/"+s.Task.ID), gone.get("/tasks/"+s.Task.ID)
+			gone.send(gone.get("/queue"), "/signout", nil)
+			fault(h, &hangs)
+			if a := gone.send(old, "/tasks/"+s.Task.ID+"/stop", url.Values{"reason": {"enough"}}); a.StatusCode == http.StatusSeeOther || !h.Active(t, tok.Token.Reveal()) {
+				t.Errorf("somebody who signed out: %d", a.StatusCode)
+			}
+			if name == "gone" {
+				b.get("/tasks/"+s.Task.ID).is(t, http.StatusServiceUnavailable)
+			}
+			a := b.send(page, "/tasks/"+s.Task.ID+"/stop", url.Values{"reason": {"enough"}})
+			if name == "gone" {
+				a.is(t, http.StatusServiceUnavailable, "refused here", "Live store: done. Database: pending.")
+			} else {
+				a.is(t, http.StatusSeeOther)
+			}
+			if h.Active(t, tok.Token.Reveal()) {
+				t.Error("active after the stop")
+			}
+		})
 	}
 }
 

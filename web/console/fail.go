@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -31,7 +32,9 @@ func (s *Console) fail(c echo.Context, err error) error {
 	if line.Status == http.StatusServiceUnavailable || line.Status == http.StatusTooManyRequests {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(max(2, int(e.RetryAfter.Seconds()))))
 	}
-	v, verr := s.signedIn(c) // what was refused keeps nobody signed in
+	ctx, cancel := context.WithTimeout(c.Request().Context(), sessionTime)
+	defer cancel()
+	v, verr := s.signedIn(ctx, c) // what was refused keeps nobody signed in
 	if verr != nil && !errors.Is(verr, errNobody) {
 		v = nil
 	}

@@ -136,7 +136,7 @@ func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 // events is GET /events: server-sent events for as long as the session lasts. Each
 // tells all there is to tell, so that a browser that comes back has missed nothing.
 func (s *Console) events(c echo.Context) error {
-	v, err := s.signedIn(c)
+	v, err := s.signedIn(c.Request().Context(), c)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *Console) events(c echo.Context) error {
 		case <-r.Context().Done():
 			return nil
 		case <-ping.C:
-			if _, err := s.signedIn(c); err != nil {
+			if _, err := s.signedIn(c.Request().Context(), c); err != nil {
 				return nil
 			}
 		case <-n.wake:

@@ -57,6 +57,9 @@ func (s *Console) endSessions(c echo.Context, v *visit) error {
 	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // whichever of them it was begun in
 		return err
 	}
+	for _, id := range ids {
+		s.lastSeen.Remove(id)
+	}
 	n, err := s.cfg.Sessions.EndSessions(ctx, v.ID, ids...)
 	if err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer: the sessions go on. Try again.", err)

@@ -47,7 +47,7 @@ type signInPage struct {
 }
 
 func (s *Console) signIn(c echo.Context) error {
-	if _, err := s.visit(c); err == nil {
+	if _, err := s.visit(c, false); err == nil {
 		return s.redirect(c, "/queue")
 	}
 	var offered []signin.Method
@@ -132,6 +132,7 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	_ = s.cfg.Reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: session.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
 	// Who proves it again has one session in this browser, and not two.
 	if old := cookie(c, cookieRead); old != "" {
+		s.lastSeen.Remove(hashOf(old))
 		_, _ = s.cfg.Sessions.EndSessions(ctx, p.ID, hashOf(old))
 	}
 	to := cookie(c, cookieTo)
@@ -164,6 +165,7 @@ func (s *Console) signOut(c echo.Context, v *visit) error {
 	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // nobody approves alone who has left
 		return err
 	}
+	s.lastSeen.Remove(v.session.ID)
 	n, err := s.cfg.Sessions.EndSessions(ctx, v.ID, v.session.ID)
 	if err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer: the session goes on. Try again.", err)

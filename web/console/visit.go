@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/subtle"
 	"errors"
 	"time"
@@ -16,7 +17,9 @@ import (
 const (
 	sessionLife = 8 * time.Hour
 	sessionIdle = 30 * time.Minute
-	seenEvery   = time.Minute // a session is not written for each page
+	seenEvery   = time.Minute            // a session is not written for each page
+	sessionTime = 500 * time.Millisecond // bounds the look at the session of somebody who ends something
+	seenAtMost  = 4096                   // sessions that this process remembers
 )
 
 // errNobody: no session, or one that ended.
@@ -29,27 +32,54 @@ type visit struct {
 	now     time.Time
 }
 
-// visit finds who is here, and notes that they were.
-func (s *Console) visit(c echo.Context) (*visit, error) {
-	v, err := s.signedIn(c)
+// visit finds who is here, and notes that they were. Somebody who ends something is
+// known while the database does not answer, too.
+func (s *Console) visit(c echo.Context, ends bool) (*visit, error) {
+	ctx, cancel := c.Request().Context(), context.CancelFunc(func() {})
+	if ends {
+		ctx, cancel = context.WithTimeout(ctx, sessionTime)
+	}
+	defer cancel()
+	v, err := s.signedIn(ctx, c)
+	if err != nil && ends && broker.AsError(err).Kind == broker.Unavailable {
+		return s.remembered(c, err)
+	}
 	if err == nil && v.now.Sub(v.session.SeenAt) >= seenEvery {
 		// That it was used must not keep anybody from using it.
-		_ = s.cfg.Sessions.SeeSession(c.Request().Context(), v.session.ID, v.now)
+		_ = s.cfg.Sessions.SeeSession(ctx, v.session.ID, v.now)
 	}
 	return v, err
 }
 
+// remembered is who was here last with this cookie, as far as this process knows. Whether
+// the session was ended since, only the database knows, so that it is enough to end
+// something and for nothing else.
+func (s *Console) remembered(c echo.Context, cause error) (*visit, error) {
+	found, known := s.lastSeen.Get(hashOf(cookie(c, cookieRead)))
+	now := s.cfg.Now()
+	if !known || ended(found, now) {
+		return nil, cause
+	}
+	who, err := s.principal(found)
+	if err != nil {
+		return nil, err
+	}
+	web.EventOf(c).Actor = who.ID
+	return &visit{Principal: who.Doubtful(cause), session: found, now: now}, nil
+}
+
 // signedIn finds who is here. It notes nothing: a page that is merely open keeps nobody
 // signed in.
-func (s *Console) signedIn(c echo.Context) (*visit, error) {
+func (s *Console) signedIn(ctx context.Context, c echo.Context) (*visit, error) {
 	value := cookie(c, cookieRead)
 	if value == "" || !s.mux.AtPages(c.Request()) {
 		return nil, errNobody
 	}
-	ctx, now := c.Request().Context(), s.cfg.Now()
+	now := s.cfg.Now()
 	found, err := s.cfg.Sessions.Session(ctx, hashOf(value))
 	switch {
 	case errors.Is(err, people.ErrNone):
+		s.lastSeen.Remove(hashOf(value))
 		return nil, errNobody
 	case err != nil:
 		return nil, broker.E(broker.Unavailable, "The database does not answer, so nobody knows who you are. Try again in a moment; `ebb` on the command line may still end things.", err)
@@ -61,6 +91,7 @@ func (s *Console) signedIn(c echo.Context) (*visit, error) {
 		return nil, err
 	}
 	web.EventOf(c).Actor = who.ID
+	s.lastSeen.Add(found.ID, found)
 	return &visit{Principal: who, session: found, now: now}, nil
 }
 

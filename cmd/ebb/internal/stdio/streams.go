@@ -60,7 +60,6 @@ func Open(in, out, errs *os.File, owner *Owner) (_ *Streams, err error) {
 	}
 	if s.pair != nil {
 		s.inner = append(s.inner, s.pair.inner)
-		s.out.pass(s.pair.out, s.pair.outer)
 	}
 	return s, s.chown(owner)
 }
@@ -111,13 +110,20 @@ func (s *Streams) chown(owner *Owner) error {
 	return errors.Join(errs...)
 }
 
-// Join passes on what is typed or read, when the box has its ends: they are closed here.
+// Join connects the person's terminal with the sandbox's and starts to copy input, once the sandbox
+// has its ends of the streams: they are closed here. The terminal's output is copied from then on, and
+// not before: a terminal that is not raw yet would end each line with a second carriage return.
 func (s *Streams) Join() error {
 	s.closeInner()
-	switch {
-	case s.TTY:
-		return s.pair.join()
-	case s.feed != nil:
+	if s.TTY {
+		if err := s.pair.join(); err != nil {
+			return err
+		}
+	}
+	if s.pair != nil {
+		s.out.pass(s.pair.out, s.pair.outer)
+	}
+	if s.feed != nil {
 		go func() {
 			_, _ = io.Copy(s.feed, s.in) // until nobody reads, or nothing is left
 			_ = s.feed.Close()

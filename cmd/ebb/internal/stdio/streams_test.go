@@ -22,6 +22,12 @@ import (
 // start starts a script with streams, as a box would.
 func start(t *testing.T, s *stdio.Streams, script string) *exec.Cmd {
 	t.Helper()
+	return startJoin(t, s, script, false)
+}
+
+// startJoin starts a command and joins its streams; early: only when the command has ended.
+func startJoin(t *testing.T, s *stdio.Streams, script string, early bool) *exec.Cmd {
+	t.Helper()
 	cmd := exec.Command("sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: s.TTY}
 	// A nil *os.File is no nil interface.
@@ -36,6 +42,11 @@ func start(t *testing.T, s *stdio.Streams, script string) *exec.Cmd {
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if early {
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := s.Join(); err != nil {
 		t.Fatal(err)
@@ -89,6 +100,19 @@ func identity(t *testing.T, f *os.File) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%d %d\n", st.Dev, st.Ino)
+}
+
+// TestOutputBeforeJoin: a command that writes before its streams are joined has its lines end alike.
+func TestOutputBeforeJoin(t *testing.T) {
+	t.Parallel()
+	who := newPerson(t)
+	s, err := stdio.Open(who.terminal, who.terminal, who.terminal, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	startJoin(t, s, "echo early", true)
+	s.Close()
+	who.until(t, "early\r\n")
 }
 
 // TestNeverThePersons: (E118) whichever of the three is a terminal, the command has another.

@@ -137,7 +137,7 @@ func TestNothingOfTheMachine(t *testing.T) {
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	const eperm, enosys, family = "operation not permitted", "function not implemented", "address family not supported by protocol"
+	eperm, enosys, family := unix.EPERM.Error(), unix.ENOSYS.Error(), unix.EAFNOSUPPORT.Error()
 	want := map[string]string{
 		"io_uring_setup": eperm, "keyctl": eperm, "add_key": eperm, "userfaultfd": eperm, "bpf": eperm, "perf_event_open": eperm, "mount": eperm, "setns": eperm, "open_by_handle_at": eperm,
 		"clone-newuser": eperm, "clone-newnet": eperm, "unshare-newuser": eperm, "unshare-newtime": eperm, "unshare-files": "<nil>", "personality": eperm, "personality-get": "<nil>", "chroot": eperm,

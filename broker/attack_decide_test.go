@@ -115,7 +115,7 @@ func TestAttackSelfApprovalByLetterCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err = x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Forbidden)
 }
 

@@ -78,7 +78,7 @@ func TestAttackGrantTimeChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := x.replica(t, func(c *broker.Config) { c.Limits.GrantTTL = 10 * time.Minute })
-	_, err = other.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err = other.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict)
 }
 

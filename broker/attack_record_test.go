@@ -41,7 +41,7 @@ func TestFactsThatAnybodyChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(e, s)
-		if _, err := e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest}); err == nil || broker.AsError(err).Kind != broker.Conflict {
+		if _, err := e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}); err == nil || broker.AsError(err).Kind != broker.Conflict {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -36,7 +36,7 @@ func TestBreakGlassGivesNoMore(t *testing.T) {
 	ann, ctx := x.Principals[brokertest.Approver], t.Context()
 	g := begun(t, x, brokertest.Approver)
 	yes := func(r broker.Request) (broker.Request, error) {
-		return x.Broker.Decide(ctx, ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID})
+		return x.Broker.Decide(ctx, ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID})
 	}
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("up:**:* orders:**:*")

@@ -103,7 +103,7 @@ func TestBreakGlassOfAGroup(t *testing.T) {
 		s := x.Open(t, brokertest.Spec())
 		r := waits(t, x, s, "orders:eu/**:write")
 		g := begun(t, x, uma.ID)
-		if _, err := x.Broker.Decide(t.Context(), uma, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID}); err != nil {
+		if _, err := x.Broker.Decide(t.Context(), uma, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID}); err != nil {
 			t.Fatal(err)
 		}
 		b := lose(t, x)

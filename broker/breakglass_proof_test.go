@@ -108,7 +108,7 @@ func TestBreakGlassReplicaBehind(t *testing.T) {
 			continue
 		}
 		r := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/1:write")
-		if _, err := other.Decide(t.Context(), gil, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID}); err != nil {
+		if _, err := other.Decide(t.Context(), gil, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID}); err != nil {
 			t.Errorf("%s behind, a yes: %v", behind, err)
 		}
 	}

@@ -52,7 +52,7 @@ func TestBreakGlassAlone(t *testing.T) {
 	r := waits(t, x, s, "orders:eu/**:write")
 	gil, ann, ctx := x.Principals["gil"], x.Principals[brokertest.Approver], t.Context()
 	yes := func(who broker.Principal, glass string) (broker.Request, error) {
-		return x.Broker.Decide(ctx, who, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: glass})
+		return x.Broker.Decide(ctx, who, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: glass})
 	}
 	if out, err := yes(ann, ""); err != nil || out.State != broker.RequestPending || r.Quorum != 2 {
 		t.Fatal(out.State, r.Quorum, err)
@@ -76,7 +76,7 @@ func TestBreakGlassAlone(t *testing.T) {
 	spec := brokertest.Spec()
 	spec.Owner = "GIL@example.com"
 	own := waits(t, x, x.Open(t, spec), "orders:eu/1:write")
-	if _, err := x.Broker.Decide(ctx, gil, own.ID, broker.Verdict{Approve: true, Digest: own.Digest, BreakGlass: g.ID}); kind(err) != broker.Forbidden {
+	if _, err := x.Broker.Decide(ctx, gil, own.ID, broker.Verdict{Approve: true, Digest: own.Digest, Target: own.Target(), Present: true, BreakGlass: g.ID}); kind(err) != broker.Forbidden {
 		t.Errorf("their own task: %v", err)
 	}
 	out, err := yes(gil, g.ID)
@@ -131,7 +131,7 @@ func TestBreakGlassOver(t *testing.T) {
 		}
 		r := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/1:write")
 		over(x, g)
-		if _, err := x.Broker.Decide(t.Context(), x.Principals["gil"], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID}); kind(err) != broker.Forbidden {
+		if _, err := x.Broker.Decide(t.Context(), x.Principals["gil"], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID}); kind(err) != broker.Forbidden {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestBreakGlassOver(t *testing.T) {
 	g := begun(t, x, "gil")
 	for i := range 3 {
 		r := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/1:write")
-		_, err := x.Broker.Decide(t.Context(), x.Principals["gil"], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID})
+		_, err := x.Broker.Decide(t.Context(), x.Principals["gil"], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID})
 		if want := map[bool]broker.Kind{true: broker.Forbidden}[i == 2]; kind(err) != want {
 			t.Errorf("use %d: %v", i, err)
 		}
@@ -239,7 +239,7 @@ func TestBreakGlassAfterRestart(t *testing.T) {
 	if _, err := x.Broker.EndBreakGlass(t.Context(), x.Principals["gil"], g.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Decide(t.Context(), x.Principals["gil"], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID}); kind(err) != broker.Forbidden {
+	if _, err := b.Decide(t.Context(), x.Principals["gil"], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID}); kind(err) != broker.Forbidden {
 		t.Errorf("at another replica: %v", err)
 	}
 }

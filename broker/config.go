@@ -16,6 +16,7 @@ import (
 	"ebb/attest/jose"
 	"ebb/broker/keys"
 	"ebb/broker/provider"
+	"ebb/broker/risk"
 	"ebb/broker/safe"
 	"ebb/broker/transcript"
 	"ebb/scopes/policy"
@@ -67,6 +68,7 @@ type Config struct {
 	DPoPAlgs     []jose.Alg           // nil = ES256, EdDSA
 	Limits       Limits
 	PendingEnds  string                // file for ends that no store has taken; "" = in memory alone
+	PresenceFrom risk.Level            // approvals from this risk on need Verdict.Present; "" = high
 	BreakGlass   BreakGlassConfig      // who may approve alone in an emergency; zero = nobody
 	Now          func() time.Time      // nil = time.Now
 	Steady       func() time.Duration  // a clock that nobody sets; nil = the monotonic one of Now

@@ -56,6 +56,9 @@ func (b *Broker) Decide(ctx context.Context, who Principal, id string, v Verdict
 		if f, err := r.Sheet(); err != nil || !f.Understood() {
 			return Request{}, E(NotUnderstood, "ebb does not understand what this scope allows. It can be denied, not approved; ask the operator of the provider.", err)
 		}
+		if err := b.demand(r, v); err != nil {
+			return Request{}, err
+		}
 	}
 	ballot := b.ballot(who, r, vote, v, nil)
 	if glass.ID != "" {

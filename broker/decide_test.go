@@ -51,7 +51,7 @@ func TestNobodyApprovesTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	yes := broker.Verdict{Approve: true, Digest: r.Digest}
+	yes := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}
 	approver := []broker.Role{broker.RoleApprover}
 	for _, who := range []broker.Principal{
 		e.Principals[brokertest.Approver],                                       // owner
@@ -214,7 +214,7 @@ func TestSilenceIsNo(t *testing.T) {
 	p := pending(t, s, "orders:eu/1:write")
 	e.Clock.Add(31 * time.Minute)
 	r, _ := e.Broker.Request(t.Context(), ann, p.RequestID)
-	_, err := e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err := e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.ExpiredRequest)
@@ -267,10 +267,10 @@ permit (principal, action, resource);
 	if len(hidden.Votes) != 0 {
 		t.Error("the second approver sees the first answer")
 	}
-	_, err := e.Broker.Decide(t.Context(), e.Principals[brokertest.Approver], p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err := e.Broker.Decide(t.Context(), e.Principals[brokertest.Approver], p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict)
 	twin := broker.Principal{ID: "sso:7", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}, Also: []string{"7", strings.ToUpper(brokertest.Approver)}}
-	_, err = e.Broker.Decide(t.Context(), twin, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err = e.Broker.Decide(t.Context(), twin, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict) // the same person, who signed in another way
 	r = approve(t, e, brokertest.Second, p.RequestID, broker.Verdict{TTL: 60})
 	if r.State != broker.RequestApproved || r.Granted.String() != "orders:eu/1:write" || r.GrantedTTL != 60 {
@@ -290,7 +290,7 @@ func TestFactsThatChangedAreNotApproved(t *testing.T) {
 	}
 	_, err := e.Broker.Token(t.Context(), replay) // a replay: the task has a violation now
 	kindOf(t, err, broker.InvalidProof)
-	_, err = e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err = e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict)
 	e.Clock.Add(time.Minute)
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
@@ -333,7 +333,7 @@ permit (principal, action, resource in Ebb::Resource::"orders:eu/2");
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err = e.Broker.Decide(t.Context(), who, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest}); err != nil {
+		if r, err = e.Broker.Decide(t.Context(), who, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}); err != nil {
 			t.Fatal(err)
 		}
 		return r.State

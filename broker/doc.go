@@ -54,7 +54,8 @@
 //	                      poll.go redeems it, decide.go
 //	                      takes people's verdicts on facts that again.go finds to be
 //	                      those still; seen.go: what they were shown,
-//	                      together.go: several in one answer
+//	                      together.go: several in one answer;
+//	                      approval_demands.go: the proofs that an approval needs at its risk
 //	                      ground.go: what an approval stands on
 //	                      breaker.go pauses who asks too much, held.go is that task as one card
 //	   delivery.go        the credential itself, or a placeholder that egress knows

@@ -26,6 +26,7 @@ const (
 	UseNonce        Kind = "use_dpop_nonce"                // RFC 9449 section 8
 	Unauthenticated Kind = "invalid_client"                // who are you?
 	Forbidden       Kind = "forbidden"                     // known, but not allowed to do this
+	StepUpRequired  Kind = "step_up_required"              // the approval lacks a proof that its risk demands
 	Denied          Kind = "access_denied"                 // policy or a person said no
 	AskRequired     Kind = "approval_required"             // a person must decide, and the caller cannot wait
 	Pending         Kind = "authorization_pending"         // a person is deciding
@@ -77,6 +78,7 @@ type Error struct {
 	Advice     *Advice       // machine-readable answer to a denied agent, or nil
 	Pending    *PendingInfo  // set with kind Pending, or nil
 	Reached    *Reached      // of an end that is not recorded everywhere yet, or nil
+	Missing    []string      // set with kind StepUpRequired: the proofs that the approval lacks
 }
 
 // Error implements error. It is for logs: it holds the cause.

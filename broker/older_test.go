@@ -55,7 +55,7 @@ func TestRequestsOfOlderVersions(t *testing.T) {
 	if err != nil || f.Risk != nil || f.Then != nil || f.Understood() || f.TaskID != s.Task.ID {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	_, err = e.Broker.Decide(t.Context(), ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err = e.Broker.Decide(t.Context(), ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict)
 	if got, err := e.Broker.Request(t.Context(), ann, r.ID); err != nil || got.State != broker.RequestWithdrawn {
 		t.Errorf("%v, %v", got.State, err)

@@ -157,7 +157,7 @@ func TestApprovedClassIsKept(t *testing.T) {
 		t.Fatalf("%v %s", err, r.Facts)
 	}
 	late.Store(true)
-	_, err = x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err = x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict) // before the yes: other facts
 
 	late.Store(false)

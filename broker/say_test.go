@@ -102,7 +102,7 @@ func TestLimitedApprover(t *testing.T) {
 	wide := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/1:*")
 	one, bounded, ctx := x.Principals["one"], x.Principals["bounded"], t.Context()
 	for name, v := range map[string]broker.Verdict{
-		"yes": {Approve: true, Digest: both.Digest}, "a smaller yes": {Approve: true, Digest: both.Digest, Scopes: sets("orders:eu/1:write")[0]}, "no": {Code: broker.NotNeeded},
+		"yes": {Approve: true, Digest: both.Digest, Target: both.Target(), Present: true}, "a smaller yes": {Approve: true, Digest: both.Digest, Scopes: sets("orders:eu/1:write")[0]}, "no": {Code: broker.NotNeeded},
 		"suspicious": {Code: broker.Suspicious},
 	} {
 		if _, err := x.Broker.Decide(ctx, one, both.ID, v); broker.AsError(err).Kind != broker.Forbidden {
@@ -131,11 +131,11 @@ func TestLimitedApprover(t *testing.T) {
 			t.Errorf("%s: %d rows, %d counted, %d marks, %d in all, want %d; %v", who.ID, len(rs.Requests), n, marks, len(all.Requests), want, err)
 		}
 	}
-	out, err := x.Broker.Decide(ctx, one, mine.ID, broker.Verdict{Approve: true, Digest: mine.Digest})
+	out, err := x.Broker.Decide(ctx, one, mine.ID, broker.Verdict{Approve: true, Digest: mine.Digest, Target: mine.Target(), Present: true})
 	if err != nil || out.State != broker.RequestApproved || !slices.Equal(out.Votes[0].Groups, []string{"approvers"}) {
 		t.Errorf("%+v, %v", out.State, err)
 	}
-	if out, err := x.Broker.Decide(ctx, bounded, both.ID, broker.Verdict{Approve: true, Digest: both.Digest}); err != nil || out.State != broker.RequestApproved {
+	if out, err := x.Broker.Decide(ctx, bounded, both.ID, broker.Verdict{Approve: true, Digest: both.Digest, Target: both.Target(), Present: true}); err != nil || out.State != broker.RequestApproved {
 		t.Errorf("%+v, %v", out.State, err)
 	}
 }
@@ -158,7 +158,7 @@ permit(principal, action, resource);`)}})
 	ctx := t.Context()
 	yes := func(id string) broker.Request {
 		t.Helper()
-		out, err := x.Broker.Decide(ctx, x.Principals[id], r.ID, broker.Verdict{Approve: true, Digest: r.Digest})
+		out, err := x.Broker.Decide(ctx, x.Principals[id], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 		if err != nil {
 			t.Fatal(err)
 		}

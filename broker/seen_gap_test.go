@@ -57,7 +57,7 @@ func TestKeptOfBothAnswers(t *testing.T) {
 	r := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/**:write")
 	yes := func(seen, glass string) {
 		t.Helper()
-		if _, err := x.Broker.Decide(t.Context(), ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Seen: seen, BreakGlass: glass}); err != nil {
+		if _, err := x.Broker.Decide(t.Context(), ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: seen, BreakGlass: glass}); err != nil {
 			t.Fatal(err)
 		}
 	}

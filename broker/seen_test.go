@@ -18,7 +18,7 @@ func seenBy(t *testing.T) (*brokertest.Env, *brokertest.Sandbox, broker.Request)
 	x := brokertest.New(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
 	s := x.Open(t, brokertest.Spec())
 	r := waits(t, x, s, "orders:eu/1:write")
-	v := broker.Verdict{Approve: true, Digest: r.Digest, Seen: `{"page":"1"}`}
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: `{"page":"1"}`}
 	if _, err := x.Broker.Decide(t.Context(), x.Principals[brokertest.Approver], r.ID, v); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestSeenRecorded(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d entries", n)
 	}
-	v := broker.Verdict{Approve: true, Digest: r.Digest, Seen: strings.Repeat("x", broker.MaxSeen+1)}
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: strings.Repeat("x", broker.MaxSeen+1)}
 	if _, err := x.Broker.Decide(t.Context(), x.Principals[brokertest.Second], r.ID, v); broker.AsError(err).Kind != broker.Invalid {
 		t.Error(err)
 	}
@@ -198,7 +198,7 @@ func TestFirstAnswerIsHiddenOnTheRecord(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *brokertest.Env, broker.Principal, broker.Request) error{
 		"answered": func(t *testing.T, x *brokertest.Env, who broker.Principal, r broker.Request) error {
-			_, err := x.Broker.Decide(t.Context(), who, r.ID, broker.Verdict{Approve: true, Digest: r.Digest})
+			_, err := x.Broker.Decide(t.Context(), who, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 			return err
 		},
 		"ended": func(t *testing.T, x *brokertest.Env, _ broker.Principal, r broker.Request) error {
@@ -301,7 +301,7 @@ func TestFirstAnswerIsHiddenTogether(t *testing.T) {
 	}
 	both := broker.Principal{ID: "zoe", Roles: []broker.Role{broker.RoleApprover, broker.RoleAuditor}, Groups: []string{"approvers"}}
 	for i, want := range []int{0, 2} { // of Approver's answers on the record, after each of zoe's
-		if _, err := x.Broker.Decide(ctx, both, rs[i].ID, broker.Verdict{Approve: true, Digest: rs[i].Digest}); err != nil {
+		if _, err := x.Broker.Decide(ctx, both, rs[i].ID, broker.Verdict{Approve: true, Digest: rs[i].Digest, Target: rs[i].Target(), Present: true}); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := x.Broker.Entries(ctx, both, broker.EntryFilter{Kind: audit.RequestVoted, Actor: brokertest.Approver})

@@ -186,6 +186,10 @@ type Verdict struct {
 	Proof   string // JSON of what proves that the approver wanted this; "" = the session alone
 	Choice  string // with a proof: what was signed, in the console's word
 	Passkey string // with a proof: by which passkey, its id in hex
+	Target  string // the name of the request's target, as the person typed it
+	// Present says that the person has just proved who they are, as strongly as the risk asks;
+	// only the console sets it.
+	Present bool
 	// BreakGlass is the period under which the yes is given alone; only the console sets it.
 	BreakGlass string
 }

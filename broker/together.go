@@ -32,8 +32,7 @@ func Together(rs []Request) error {
 		if err != nil || !f.Understood() {
 			return E(NotUnderstood, "One of these is not understood. It can be denied, not approved; look at each by itself.", err)
 		}
-		// What has no level has the highest.
-		if f.Risk == nil || f.Risk.Level != risk.Low && f.Risk.Level != risk.Medium {
+		if f.Level() == risk.High {
 			return E(Invalid, "One of these is of high risk: it is decided by itself.", nil)
 		}
 	}
@@ -85,6 +84,9 @@ func (b *Broker) ApproveTogether(ctx context.Context, who Principal, items []Sho
 	}
 	for _, r := range rs {
 		if err := b.stillTrue(ctx, r); err != nil {
+			return nil, err
+		}
+		if err := b.demand(r, proof); err != nil {
 			return nil, err
 		}
 	}

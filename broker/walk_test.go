@@ -94,7 +94,7 @@ func approve(t *testing.T, e *brokertest.Env, who, id string, v broker.Verdict) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Approve, v.Digest = true, r.Digest
+	v.Approve, v.Digest, v.Target, v.Present = true, r.Digest, r.Target(), true
 	r, err = e.Broker.Decide(t.Context(), e.Principals[who], id, v)
 	if err != nil {
 		t.Fatal(err)

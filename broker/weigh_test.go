@@ -137,9 +137,9 @@ func TestWhatIsNotUnderstoodIsNeverApproved(t *testing.T) {
 	if f.Understood() || f.Risk.Level != risk.High || f.Risk.Reasons[0].ID != "not-understood" {
 		t.Errorf("%+v", f.Risk)
 	}
-	_, err := x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err := x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.NotUnderstood)
-	_, err = x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Scopes: scopes.MustParseSet("up:a:write")})
+	_, err = x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Scopes: scopes.MustParseSet("up:a:write")})
 	kindOf(t, err, broker.NotUnderstood)
 	if out, err := x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Code: broker.ByPolicy}); err != nil || out.State != broker.RequestDenied || len(out.Votes) != 1 {
 		t.Errorf("%+v %v", out, err)
@@ -156,7 +156,7 @@ func TestEffectsAreAmongTheFacts(t *testing.T) {
 	p := pending(t, s, "up:a:write")
 	r, _ := sheetOf(t, x.Env, p.RequestID)
 	effect = provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "Gone is gone."}
-	_, err := x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest})
+	_, err := x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
 	kindOf(t, err, broker.Conflict)
 }
 
@@ -170,7 +170,7 @@ func TestHighRiskNeedsTwo(t *testing.T) {
 	if r.Quorum != 2 || f.Ask.Quorum != 2 || f.Risk.Level != risk.High {
 		t.Fatalf("%+v", r.Approval)
 	}
-	yes := broker.Verdict{Approve: true, Digest: r.Digest}
+	yes := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}
 	for _, who := range []string{brokertest.Approver, brokertest.Approver} {
 		out, err := e.Broker.Decide(t.Context(), e.Principals[who], p.RequestID, yes)
 		if err == nil && out.State != broker.RequestPending {

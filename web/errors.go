@@ -57,6 +57,8 @@ func Lookup(k broker.Kind) Line {
 		return Line{http.StatusUnauthorized, "Not authenticated", "invalid_client", http.StatusUnauthorized}
 	case broker.Forbidden:
 		return Line{http.StatusForbidden, "Not allowed", "unauthorized_client", bad}
+	case broker.StepUpRequired:
+		return Line{http.StatusForbidden, "Stronger proof required", "unauthorized_client", bad}
 	case broker.Denied:
 		return Line{http.StatusForbidden, "Denied", "access_denied", bad}
 	case broker.AskRequired:
@@ -103,7 +105,7 @@ func Kinds() []broker.Kind {
 	return []broker.Kind{
 		broker.Invalid, broker.InvalidScope, broker.InvalidTarget, broker.InvalidDetails, broker.InvalidGrant,
 		broker.InvalidEvidence, broker.InvalidProof, broker.UseNonce, broker.Unauthenticated, broker.Forbidden,
-		broker.Denied, broker.AskRequired, broker.Pending, broker.SlowDown, broker.ExpiredRequest, broker.NotFound,
+		broker.StepUpRequired, broker.Denied, broker.AskRequired, broker.Pending, broker.SlowDown, broker.ExpiredRequest, broker.NotFound,
 		broker.Conflict, broker.NotUnderstood, broker.TooMany, broker.Unavailable, broker.Internal, MethodNotAllowed, TooLarge, URLTooLong,
 		Misdirected, UnsupportedType, InvalidToken, UnsupportedGrant, Unauthorized,
 	}

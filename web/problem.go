@@ -24,6 +24,7 @@ type Problem struct {
 	Advice     *broker.Advice `json:"advice,omitempty"`
 	// Reached says how far an end has got that is not recorded everywhere yet.
 	Reached *broker.Reached `json:"reached,omitempty"`
+	Missing []string        `json:"missing,omitempty"` // with step_up_required: the proofs that an approval lacks
 }
 
 // Fail answers with err in the form that the path's clients read: OAuth's at
@@ -56,7 +57,7 @@ func (m *Mux) WriteProblem(c echo.Context, err error) error {
 		kind = broker.Internal // a kind without a line has no page either
 	}
 	p := Problem{Type: m.publicURL + "/problems/" + string(kind), Title: line.Title, Status: line.Status,
-		Detail: e.Public, Instance: ev.ID, RetryAfter: retryAfter(e, line.Status), Advice: e.Advice, Reached: e.Reached}
+		Detail: e.Public, Instance: ev.ID, RetryAfter: retryAfter(e, line.Status), Advice: e.Advice, Reached: e.Reached, Missing: e.Missing}
 	h := c.Response().Header()
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))

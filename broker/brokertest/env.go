@@ -23,6 +23,7 @@ import (
 	"ebb/broker/keys"
 	"ebb/broker/memstore"
 	"ebb/broker/policysource"
+	"ebb/broker/provider"
 	"ebb/broker/provider/jwt"
 	"ebb/broker/sqlstore"
 	"ebb/broker/sqlstore/sqlstoretest"
@@ -56,6 +57,7 @@ type Config struct {
 	Liveness    map[string]broker.Liveness
 	Headers     map[string]string          // evidence headers, by the attestor's name
 	Providers   map[string]broker.Provider // besides orders and mail
+	Words       provider.Words             // of the provider orders
 	Sealer      broker.Sealer              // nil = a key of its own
 	Limits      broker.Limits              // HighRiskQuorum: 0 = 1; what is counted against fatigue: 0 = 1000
 	Logger      *slog.Logger               // nil = silent
@@ -200,7 +202,7 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 	cfg := broker.Config{
 		Issuer: e.Issuer, Ledger: c.Ledger, Journal: c.Journal, Desk: c.Desk, Policy: policies.Live(), PolicySource: policies, Policies: desk, Attestors: attestors, Liveness: c.Liveness, EvidenceHeaders: c.Headers,
 		Providers: map[string]broker.Provider{
-			"orders": {Driver: driver, Kind: "jwt", Resource: Orders},
+			"orders": {Driver: driver, Kind: "jwt", Resource: Orders, Words: c.Words},
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},
 		},
 		Principals: e.principals(t, c.People), Keys: e.Ring, Limits: c.Limits, BreakGlass: c.BreakGlass, Now: e.Clock.Now, Steady: e.Clock.Steady, Logger: slog.New(slog.DiscardHandler), Registerer: e.Registry,

@@ -98,7 +98,7 @@ func (c *cli) demo(ctx context.Context) error {
 	}
 	c.printf("ebb demo: one task, from an enrolled sandbox to nothing left, every expectation checked\n")
 	err = demo.Run(ctx, demo.Config{
-		Issuer: e.url, Shop: shop, Host: host, Payments: pay, DataDir: e.dir, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys,
+		Issuer: e.url, Shop: shop, Host: host, Payments: pay, DataDir: e.dir, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys, Broker: e.node.broker,
 		Out: c.stdout, HTTP: &http.Client{Timeout: 30 * time.Second},
 	}, started)
 	if err := errors.Join(err, e.end()); err != nil {

@@ -57,7 +57,7 @@ func exitOf(err error) exit {
 		return exitFailure
 	}
 	switch p.Kind {
-	case broker.Denied, broker.Forbidden, broker.Unauthenticated, broker.InvalidGrant, broker.InvalidEvidence, broker.InvalidProof,
+	case broker.Denied, broker.Forbidden, broker.StepUpRequired, broker.Unauthenticated, broker.InvalidGrant, broker.InvalidEvidence, broker.InvalidProof,
 		broker.InvalidScope, broker.InvalidTarget, broker.InvalidDetails, "invalid_token", "insufficient_scope":
 		return exitRefused
 	case broker.Pending, broker.SlowDown, broker.ExpiredRequest, broker.AskRequired:
@@ -100,6 +100,9 @@ func nextStep(err error, code exit) string {
 	p, answered := errors.AsType[*client.Problem](err)
 	if answered && p.Advice != nil && !p.Advice.WouldAllow.Empty() {
 		return "this much needs nobody: --scope \"" + p.Advice.WouldAllow.String() + "\""
+	}
+	if answered && p.Kind == broker.StepUpRequired && p.Page != "" {
+		return "approve it at " + p.Page
 	}
 	if answered && p.Detail != "" {
 		return "" // the answer's own sentence says it

@@ -194,10 +194,12 @@ func (c *cli) requestsApprove() *cobra.Command {
 	var d decision
 	var scope []string
 	var ttl time.Duration
+	var target string
 	cmd := &cobra.Command{Use: "approve REQUEST", Short: "Say yes, as asked or narrower (default key: the local approver's)", Args: cobra.ExactArgs(1)}
 	d.add(cmd)
 	cmd.Flags().StringSliceVar(&scope, "scope", nil, "narrower than asked")
 	cmd.Flags().DurationVar(&ttl, "ttl", 0, "shorter than asked")
+	cmd.Flags().StringVar(&target, "target", "", "name of the request's target; high risk needs the console too")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		narrower, err := parseScopes(scope)
 		if err != nil {
@@ -211,7 +213,7 @@ func (c *cli) requestsApprove() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		v := broker.Verdict{Approve: true, Digest: r.Digest, Scopes: narrower, TTL: broker.Seconds(ttl / time.Second), Note: d.note}
+		v := broker.Verdict{Approve: true, Digest: r.Digest, Scopes: narrower, TTL: broker.Seconds(ttl / time.Second), Note: d.note, Target: target}
 		if d.digest != "" {
 			v.Digest = d.digest
 		}

@@ -186,7 +186,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	// The broker compares the database with its high-water marks, then refills the ledger, before it returns.
 	n.broker, err = broker.New(ctx, broker.Config{
 		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
-		Principals: people, ACRValues: s.Console.OIDC.ACRValues, Keys: ring, Marks: markStores(n.dir, s.Signing.KeysDir, ledger), KnownKeys: known, KeyDirectory: n.dir, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now, PendingEnds: filepath.Join(s.DataDir, pendingFile),
+		Principals: people, ACRValues: s.Console.OIDC.ACRValues, Keys: ring, Marks: markStores(n.dir, s.Signing.KeysDir, ledger), KnownKeys: known, KeyDirectory: n.dir, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), PresenceFrom: presenceFrom(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now, PendingEnds: filepath.Join(s.DataDir, pendingFile),
 	})
 	if loss, is := errors.AsType[*broker.LossError](err); is {
 		return fail(loss.Error(), lossNext)

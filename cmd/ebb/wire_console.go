@@ -4,6 +4,7 @@ import (
 	"ebb/attest/fetch"
 	"ebb/broker"
 	"ebb/broker/keys"
+	"ebb/broker/risk"
 	"ebb/cmd/ebb/internal/config"
 	"ebb/web"
 	"ebb/web/api"
@@ -17,6 +18,18 @@ import (
 // friction is what an approval takes, as configured.
 func friction(c config.Console) console.Friction {
 	return console.Friction{Low: console.Proof(c.Proof.Low), Medium: console.Proof(c.Proof.Medium), High: console.Proof(c.Proof.High)}
+}
+
+// presenceFrom returns the lowest risk at which console.proof demands a passkey of everybody. From
+// there on the API takes no approval, which would be the way around the passkey.
+func presenceFrom(c config.Console) risk.Level {
+	switch f := friction(c); console.ProofPasskey {
+	case f.Low:
+		return risk.Low
+	case f.Medium:
+		return risk.Medium
+	}
+	return risk.High
 }
 
 // breakGlass is who approves alone in an emergency: what their passkeys sign is judged as

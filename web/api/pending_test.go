@@ -3,6 +3,7 @@ package api_test
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -273,5 +274,28 @@ func TestCIBARefusals(t *testing.T) {
 	live := r.v1(t, brokertest.Auditor, http.MethodGet, "/v1/leases?state=live", nil)
 	if items, _ := live.json["items"].([]any); len(items) != 0 {
 		t.Errorf("a token that nobody got stays alive: %s", live.body)
+	}
+}
+
+// TestHighRiskIsNotApprovedHere: the API takes no approval of high risk, with or without the typed
+// name, as asked or narrower, and names the proofs that it lacks.
+func TestHighRiskIsNotApprovedHere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	b := r.sandbox(t)
+	b.pend(t, "orders:eu/42:delete")
+	for _, tt := range []struct {
+		more map[string]any
+		want []any
+	}{
+		{nil, []any{"target", "presence"}},
+		{map[string]any{"ttl_seconds": 1}, []any{"target", "presence"}},
+		{map[string]any{"target": "eu/42"}, []any{"presence"}},
+		{map[string]any{"target": "eu/42", "ttl_seconds": 1}, []any{"presence"}},
+	} {
+		a := r.approve(t, tt.more)
+		if a.status != 403 || !strings.HasSuffix(a.text("type"), "/problems/step_up_required") || !reflect.DeepEqual(a.json["missing"], tt.want) {
+			t.Errorf("%v: %d %s", tt.more, a.status, a.body)
+		}
 	}
 }

@@ -14,6 +14,7 @@ type approval struct {
 	Scope  scopes.Set     `json:"scope"`       // narrower than asked, or absent
 	TTL    broker.Seconds `json:"ttl_seconds"` // shorter than asked, or absent
 	Note   string         `json:"note"`
+	Target string         `json:"target"` // the typed name of the target
 }
 
 type denial struct {
@@ -40,7 +41,7 @@ func (a *API) showRequest(c echo.Context, who broker.Principal, _ web.None) (bro
 }
 
 func (a *API) approve(c echo.Context, who broker.Principal, body approval) (broker.Request, error) {
-	v := broker.Verdict{Approve: true, Digest: body.Digest, Scopes: body.Scope, TTL: body.TTL, Note: body.Note}
+	v := broker.Verdict{Approve: true, Digest: body.Digest, Scopes: body.Scope, TTL: body.TTL, Note: body.Note, Target: body.Target}
 	return asked(c)(a.b.Decide(c.Request().Context(), who, c.Param("id"), v))
 }
 

@@ -75,6 +75,7 @@ type rig struct {
 
 func newRig(t testing.TB, o options) *rig {
 	t.Helper()
+	o.broker.Words.Reversible = append(o.broker.Words.Reversible, "write") // high risk is approved in the console alone
 	env := brokertest.New(t, o.broker)
 	r := &rig{env: env, log: &attesttest.Log{}, loose: o.loose}
 	r.serve(t, o)

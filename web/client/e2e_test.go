@@ -41,7 +41,7 @@ func newHouse(t *testing.T, nonces bool) *house {
 		t.Fatal(err)
 	}
 	h := &house{t: t, issuer: "http://" + l.Addr().String()}
-	h.env = brokertest.New(t, brokertest.Config{Issuer: h.issuer, RealTime: true, Run: true, Nonces: nonces, Limits: broker.Limits{PollInterval: time.Second}})
+	h.env = brokertest.New(t, brokertest.Config{Issuer: h.issuer, RealTime: true, Run: true, Words: provider.Words{Reversible: []string{"write"}}, Nonces: nonces, Limits: broker.Limits{PollInterval: time.Second}})
 	mux, err := web.New(web.Config{PublicURL: h.issuer})
 	if err != nil {
 		t.Fatal(err)

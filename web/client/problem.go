@@ -28,6 +28,8 @@ type Problem struct {
 	Advice     *broker.Advice  // for a denied agent, or nil
 	Pending    *Pending        // with kind Pending, or nil
 	Reached    *broker.Reached // how far an end has got that is not recorded everywhere yet, or nil
+	Missing    []string        // with kind StepUpRequired: the proofs that the approval lacks
+	Page       string          // with kind StepUpRequired: of the console, where the person approves; "" on loopback
 }
 
 // Pending is a request that waits for a person.
@@ -65,6 +67,7 @@ type answerError struct {
 	Instance string          `json:"instance"`
 	Advice   *broker.Advice  `json:"advice"`
 	Reached  *broker.Reached `json:"reached"`
+	Missing  []string        `json:"missing"`
 
 	Error        string `json:"error"`
 	Description  string `json:"error_description"`
@@ -94,7 +97,7 @@ func readProblem(resp *http.Response, now time.Time) *Problem {
 		}
 		return p
 	}
-	p.Title, p.Instance, p.Advice, p.Reached = a.Title, a.Instance, a.Advice, a.Reached
+	p.Title, p.Instance, p.Advice, p.Reached, p.Missing = a.Title, a.Instance, a.Advice, a.Reached, a.Missing
 	if a.Error == "" {
 		p.Kind, p.Detail = broker.Kind(path.Base(a.Type)), a.Detail
 		return p

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func TestProblems(t *testing.T) {
 		flat := *got
 		flat.Advice, flat.Pending = nil, nil
 		tc.want.Advice, tc.want.Status = nil, tc.status
-		if flat != tc.want {
+		if !reflect.DeepEqual(flat, tc.want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", tc.name, flat, tc.want)
 		}
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -30,15 +31,21 @@ func (o *Operator) Request(ctx context.Context, id string) (broker.Request, erro
 
 // Approve says yes to exactly the facts with v.Digest, or to less when v.Scopes
 // or v.TTL is set. Kind Conflict: the facts have changed, look again.
+// Kind StepUpRequired: the risk demands proofs that only the console takes; Problem.Missing names them.
 func (o *Operator) Approve(ctx context.Context, id string, v broker.Verdict) (broker.Request, error) {
 	in := struct {
 		Digest string         `json:"digest"`
 		Scopes scopes.Set     `json:"scope,omitzero"`
 		TTL    broker.Seconds `json:"ttl_seconds,omitempty"`
 		Note   string         `json:"note,omitempty"`
-	}{v.Digest, v.Scopes, v.TTL, v.Note}
+		Target string         `json:"target,omitempty"`
+	}{v.Digest, v.Scopes, v.TTL, v.Note, v.Target}
 	var out broker.Request
-	return out, o.do(ctx, http.MethodPost, requestPath(id, "/approve"), nil, in, &out)
+	err := o.do(ctx, http.MethodPost, requestPath(id, "/approve"), nil, in, &out)
+	if p, ok := errors.AsType[*Problem](err); ok && p.Kind == broker.StepUpRequired {
+		p.Page = page(o.issuer, id)
+	}
+	return out, err
 }
 
 // Deny says no. v.Code tells the agent why; Suspicious also stops the task.

@@ -64,7 +64,7 @@ func (s *Console) decide(c echo.Context) error {
 	if len(problems) > 0 {
 		return redraw(http.StatusUnprocessableEntity, problems)
 	}
-	level := levelOf(r)
+	level := r.Level()
 	if in.Choice == choiceAlone { // as strictly as there is, whatever the risk
 		level = risk.High
 	}
@@ -94,6 +94,9 @@ func (s *Console) mayDecide(c echo.Context, v *visit, r broker.Request, choice s
 	return broker.MayDecideAlone(v.Principal, r, g, v.now)
 }
 
+// targetFields are the keys, by choice, under which a form draws the problem of a wrong name.
+var targetFields = map[string]string{choiceApprove: "target", choiceNarrow: "narrow-target", choiceAlone: "alone"}
+
 // verdict is what a form says, or by field what it lacks.
 func (s *Console) verdict(v *visit, r broker.Request, in typed, form url.Values) (broker.Verdict, map[string]string) {
 	problems := map[string]string{}
@@ -121,14 +124,8 @@ func (s *Console) verdict(v *visit, r broker.Request, in typed, form url.Values)
 	case choiceNarrow:
 		out.Scopes, out.TTL = narrower(r, in, problems)
 	case choiceApprove:
-		if isHigh(r) && in.Target != target(r) {
-			problems["target"] = "Type the name exactly as it stands above."
-		}
 	case choiceAlone:
-		if out.BreakGlass = form.Get("glass"); in.Target != target(r) {
-			problems["alone"] = "Type the name exactly as it stands above."
-		}
-		if out.BreakGlass == "" { // without it the broker would take this for an ordinary yes
+		if out.BreakGlass = form.Get("glass"); out.BreakGlass == "" { // without it the broker would take this for an ordinary yes
 			problems[""] = "Your page names no break-glass. Look again, and send it once more."
 		}
 	default:
@@ -140,7 +137,10 @@ func (s *Console) verdict(v *visit, r broker.Request, in typed, form url.Values)
 	case err != nil, seen.Digest != out.Digest:
 		problems[""] = "What your page showed cannot be read any more. Look again, and send it once more."
 	}
-	out.Approve = true
+	out.Approve, out.Target = true, in.Target
+	if field, ok := targetFields[in.Choice]; ok && slices.Contains(s.b.MissingProofs(r, out), broker.MissingTarget) {
+		problems[field] = "Type the name exactly as it stands above."
+	}
 	return out, problems
 }
 

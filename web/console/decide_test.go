@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,6 +18,8 @@ func (b *browser) choose(page answer, id, choice string, fields url.Values) answ
 	return b.do(http.MethodPost, "/requests/"+id+"/decide", b.form(page, choice, fields), nil)
 }
 
+var narrowTarget = regexp.MustCompile(`<label for="narrow-target">[^<]*<span class="name">([^<]*)</span>`)
+
 // form is the decide form of this choice, filled in.
 func (b *browser) form(page answer, choice string, fields url.Values) url.Values {
 	b.h.t.Helper()
@@ -27,6 +30,9 @@ func (b *browser) form(page answer, choice string, fields url.Values) url.Values
 		}
 		if out.Get("choice") != choice {
 			continue
+		}
+		if m := narrowTarget.FindStringSubmatch(f); m != nil { // the name that the form shows, unless the test types another
+			out.Set("target", html.UnescapeString(m[1]))
 		}
 		for name, values := range fields {
 			out[name] = values

@@ -45,23 +45,6 @@ func (f Friction) at(l risk.Level) Proof {
 	return want
 }
 
-// levelOf is the risk of a request: the highest when nobody can tell.
-func levelOf(r broker.Request) risk.Level {
-	f, err := r.Sheet()
-	if err != nil {
-		return risk.High
-	}
-	return levelIn(f)
-}
-
-// levelIn is the same of facts that were read.
-func levelIn(f broker.FactSheet) risk.Level {
-	if f.Risk == nil || f.Risk.Level.Rank() == 0 {
-		return risk.High
-	}
-	return f.Risk.Level
-}
-
 // proofState is what one person has to show for an approval at this moment.
 type proofState struct {
 	want   Proof

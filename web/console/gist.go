@@ -36,7 +36,7 @@ func (g *gists) of(r broker.Request) gist {
 	}
 	out.level = risk.High
 	if f, err := r.Sheet(); err == nil {
-		out = gist{levelIn(f), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood()}
+		out = gist{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood()}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -84,7 +84,7 @@ func TestInsightsOfOne(t *testing.T) {
 	h := newHouse(t, brokertest.Config{Start: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
 	r := h.asked("orders:eu/1:write")
 	h.Clock.Add(2 * time.Second)
-	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, broker.Verdict{Approve: true, Digest: r.Digest}); err != nil {
+	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}); err != nil {
 		t.Fatal(err)
 	}
 	h.Clock.Add(time.Second) // the window ends before now

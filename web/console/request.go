@@ -120,7 +120,7 @@ func (s *Console) drawRequest(c echo.Context, status int, v *visit, r broker.Req
 	if page.Why = whyNot(vw, r); page.Why == "" {
 		page.May = true
 		var err error
-		if page.Proof, err = s.proofOf(c, v, levelOf(r), r.CreatedAt); err != nil {
+		if page.Proof, err = s.proofOf(c, v, r.Level(), r.CreatedAt); err != nil {
 			return err
 		}
 	}
@@ -239,12 +239,6 @@ func (s *Console) suggest(in typed, r broker.Request) (_ typed, hint string, off
 	}
 	return in, hint, offered
 }
-
-// isHigh reports whether a request is of high risk: also when nobody can tell.
-func isHigh(r broker.Request) bool { return levelOf(r) == risk.High }
-
-// target is what is typed to approve what is of high risk.
-func target(r broker.Request) string { return risk.TitleOf(r.Scopes, r.Provider).Target }
 
 // splitWords makes one scope value of what was typed over several lines.
 func splitWords(text string) string { return strings.Join(strings.Fields(text), " ") }

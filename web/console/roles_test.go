@@ -116,7 +116,7 @@ func (b *browser) calls(method, path, draft string, lists bool) bool {
 	}
 	entry := entries.Entries[0]
 	if strings.Contains(path, "/seen/") {
-		v := broker.Verdict{Approve: true, Digest: r.Digest, Seen: "{}"}
+		v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: "{}"}
 		if _, err := h.Broker.Decide(h.t.Context(), h.Principals[brokertest.Approver], r.ID, v); err != nil {
 			h.t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestViewerSeesNoOpenAnswers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
 	r := h.asked("orders:eu/**:write")
-	v := broker.Verdict{Approve: true, Digest: r.Digest}
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}
 	if out, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, v); err != nil || out.State != broker.RequestPending {
 		t.Fatal(out.State, err)
 	}

@@ -33,13 +33,16 @@ func (s *Console) stepUp(c echo.Context, v *visit, l risk.Level, asked time.Time
 		if err == nil {
 			s.provedNow(c, v)
 		}
+		out.Present = err == nil
 		return err
 	}
 	w, err := s.proofOf(c, v, l, asked)
 	if err != nil {
 		return err
 	}
-	return w.refusal()
+	err = w.refusal()
+	out.Present = err == nil
+	return err
 }
 
 // fresh reports whether the person signed in a short time ago, as strongly as a decision

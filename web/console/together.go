@@ -98,7 +98,7 @@ func (s *Console) drawTogether(c echo.Context, v *visit, status int, rs []broker
 func stakes(rs []broker.Request) (worst risk.Level, newest time.Time) {
 	worst = risk.Low
 	for _, r := range rs {
-		if l := levelOf(r); l.Rank() > worst.Rank() {
+		if l := r.Level(); l.Rank() > worst.Rank() {
 			worst = l
 		}
 		if r.CreatedAt.After(newest) {

@@ -10,6 +10,7 @@ import (
 	"ebb/attest/jose"
 	"ebb/broker"
 	"ebb/broker/brokertest"
+	"ebb/broker/provider"
 	"ebb/scopes"
 	"ebb/web"
 	"ebb/web/api"
@@ -34,7 +35,7 @@ func start(t *testing.T, kind Kind) *ebb {
 	}
 	clock := brokertest.RealClock(0)
 	e := &ebb{kind: kind}
-	e.env = brokertest.New(t, brokertest.Config{Issuer: Issuer, Clock: clock, Attestors: map[string]attest.Attestor{kind.Name: kind.Open(t, nonces, clock.Now)}})
+	e.env = brokertest.New(t, brokertest.Config{Issuer: Issuer, Words: provider.Words{Reversible: []string{"write"}}, Clock: clock, Attestors: map[string]attest.Attestor{kind.Name: kind.Open(t, nonces, clock.Now)}})
 	mux, err := web.New(web.Config{PublicURL: Issuer, Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)

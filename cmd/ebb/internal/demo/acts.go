@@ -100,8 +100,12 @@ func (s *stage) askAndApprove() error {
 		return err
 	}
 	narrow := scopes.MustParseSet(Provider + ":eu/42:write")
-	_, err = s.ann.Approve(s.ctx, req.ID, broker.Verdict{Digest: req.Digest, Scopes: narrow, TTL: 120, Note: "order 42 only"})
-	if err := s.expect(err, "ann approves less: %s for 2m", narrow); err != nil {
+	less := broker.Verdict{Digest: req.Digest, Scopes: narrow, TTL: 120, Note: "order 42 only", Target: req.Target()}
+	_, err = s.ann.Approve(s.ctx, req.ID, less)
+	if err := s.expect(kind(err, broker.StepUpRequired), "its risk is high, so an approval by the API is refused"); err != nil {
+		return err
+	}
+	if err := s.expect(s.atConsole(req, less), "ann types the name of the target in the console and approves less: %s for 2m", narrow); err != nil {
 		return err
 	}
 	r, err := s.sandbox.hear()
@@ -117,6 +121,14 @@ func (s *stage) askAndApprove() error {
 	}
 	r, err = s.sandbox.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/43"})
 	return s.expect(status(r, err, http.StatusForbidden), "PUT /orders/eu/43 is not")
+}
+
+// atConsole approves r as ann does in the console, where she has just proved who she is.
+func (s *stage) atConsole(r broker.Request, v broker.Verdict) error {
+	ann, _ := s.Broker.Principal(Approver)
+	v.Approve, v.Digest, v.Target, v.Present = true, r.Digest, r.Target(), true
+	_, err := s.Broker.Decide(s.ctx, ann, r.ID, v)
+	return err
 }
 
 // waiting is the request that waits for ann.

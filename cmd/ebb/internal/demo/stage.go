@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ebb/attest/jose"
+	"ebb/broker"
 	"ebb/web/client"
 )
 
@@ -24,6 +25,7 @@ type Config struct {
 	Executable string                      // this binary
 	Checkpoint func(context.Context) error // signs the chain now
 	Public     func() (jose.KeySet, error) // keys that verify the record
+	Broker     *broker.Broker              // of the embedded ebb, for what a person does in the console alone
 	Out        io.Writer
 	HTTP       *http.Client
 }

@@ -37,7 +37,7 @@ func (s *stage) emergency() error {
 		return err
 	}
 	s.later(20 * time.Second)
-	if _, err := s.Broker.Decide(s.ctx, tom, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, BreakGlass: g.ID}); err != nil {
+	if _, err := s.Broker.Decide(s.ctx, tom, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID}); err != nil {
 		return err
 	}
 	if err := a.take(); err != nil {

@@ -140,13 +140,14 @@ func (a *agent) take() error {
 	return err
 }
 
-// yes approves what r asks for, or less.
+// yes approves what r asks for, or less, as the console does.
 func (s *stage) yes(who string, r broker.Request, narrower string, ttl time.Duration, note string) error {
-	v := broker.Verdict{Digest: r.Digest, TTL: broker.Seconds(ttl / time.Second), Note: note}
+	v := broker.Verdict{Approve: true, Digest: r.Digest, TTL: broker.Seconds(ttl / time.Second), Note: note, Target: r.Target(), Present: true}
 	if narrower != "" {
 		v.Scopes = scopes.MustParseSet(narrower)
 	}
-	_, err := s.people[who].Approve(s.ctx, r.ID, v)
+	p, _ := s.Broker.Principal(who)
+	_, err := s.Broker.Decide(s.ctx, p, r.ID, v)
 	return err
 }
 

@@ -255,7 +255,7 @@ func (h *house) approve(id string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := h.env.Broker.Decide(h.t.Context(), who, id, broker.Verdict{Approve: true, Digest: r.Digest}); err != nil {
+	if _, err := h.env.Broker.Decide(h.t.Context(), who, id, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}); err != nil {
 		h.t.Fatal(err)
 	}
 }

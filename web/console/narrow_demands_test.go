@@ -1,0 +1,37 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"ebb/broker"
+	"ebb/broker/brokertest"
+	"ebb/broker/risk"
+	"ebb/web/console"
+)
+
+// TestNarrowerNeedsTheName: a narrower yes to a request of high risk takes the typed name, as a yes
+// to all of it does. Before, fewer minutes granted the whole scope without the name.
+func TestNarrowerNeedsTheName(t *testing.T) {
+	t.Parallel()
+	h, rs := ofEach(t, console.Friction{})
+	b := h.as(brokertest.Approver)
+	for level, r := range rs {
+		page := b.get("/requests/" + r.ID)
+		if got := strings.Contains(page.body, `id="narrow-target"`); got != (level == risk.High) {
+			t.Errorf("%s: the narrower form asks for the name: %v", level, got)
+		}
+		if level == risk.High {
+			for _, typed := range []string{"", "eu/2", "EU/1", " eu/1", "eu/1:write"} {
+				page = b.choose(page, r.ID, "narrow", url.Values{"scope": {r.Scopes.String()}, "minutes": {"1"}, "target": {typed}})
+				page.is(t, http.StatusUnprocessableEntity, `id="narrow-target-problem"`, "Type the name exactly")
+				if h.again(r.ID).State != broker.RequestPending {
+					t.Fatalf("%q: approved without the name", typed)
+				}
+			}
+		}
+		b.choose(page, r.ID, "narrow", url.Values{"scope": {r.Scopes.String()}, "minutes": {"1"}}).is(t, http.StatusSeeOther)
+	}
+}

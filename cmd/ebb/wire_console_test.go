@@ -1,0 +1,26 @@
+package main
+
+import (
+	"testing"
+
+	"ebb/broker/risk"
+	"ebb/cmd/ebb/internal/config"
+)
+
+// TestPresenceFrom: the API is no way around a passkey that console.proof demands.
+func TestPresenceFrom(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		low, medium, high string
+		want              risk.Level
+	}{
+		{"", "", "", risk.High}, {"recent", "passkey_if_any", "passkey", risk.High},
+		{"", "passkey", "", risk.Medium}, {"passkey", "", "", risk.Low}, {"passkey", "passkey", "passkey", risk.Low},
+	} {
+		var c config.Console
+		c.Proof.Low, c.Proof.Medium, c.Proof.High = tt.low, tt.medium, tt.high
+		if got := presenceFrom(c); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
+		}
+	}
+}

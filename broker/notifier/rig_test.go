@@ -190,7 +190,7 @@ func (r *rig) level(q broker.Request) string {
 
 func (r *rig) decide(q broker.Request, approve bool) {
 	r.t.Helper()
-	v := broker.Verdict{Approve: approve, Digest: q.Digest}
+	v := broker.Verdict{Approve: approve, Digest: q.Digest, Target: q.Target(), Present: true}
 	if !approve {
 		v.Code, v.Note = broker.TooBroad, "the note of ann"
 	}

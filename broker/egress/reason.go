@@ -24,7 +24,7 @@ const (
 	Misdirected  exact.Reason = "misdirected"            // it is for another host than its tunnel, or a page of another site asks a way out
 	NoCredential exact.Reason = "no_credential"          // its placeholder is none of the caller's, or over
 	Certificate  exact.Reason = "client_certificate"     // the upstream wants a client certificate and takes none, or not the one there is; or that cannot be shown
-	BadAnswer    exact.Reason = "bad_answer"             // what came back is no HTTP, or cannot be read for secrets
+	BadAnswer    exact.Reason = "bad_answer"             // what came back is not what the protocol allows, or cannot be read for secrets
 	NotTLS       exact.Reason = "not_tls"                // what is in its tunnel is no TLS for its host
 	NotSSH       exact.Reason = "not_ssh"                // what is in its tunnel begins as SSH and is none, or its server's answer is
 	TooOften     exact.Reason = "rate_limited"           // its task sends too many requests

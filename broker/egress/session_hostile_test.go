@@ -191,7 +191,7 @@ func TestSessionsAtAnotherServer(t *testing.T) {
 		t.Errorf("the one that is meant: %v", err)
 	}
 	failed := func(e audit.Entry) bool {
-		return e.Kind == audit.EgressCompleted && strings.Contains(string(e.Data), `"reason":"upstream_unreachable"`)
+		return e.Kind == audit.EgressCompleted && (strings.Contains(string(e.Data), `"reason":"bad_answer"`) || strings.Contains(string(e.Data), `"reason":"upstream_unreachable"`))
 	}
 	until(t, "all that failed are on the record", func() bool {
 		return len(slices.DeleteFunc(d.uses(t, x.s.Task.ID), func(e audit.Entry) bool { return !failed(e) })) == 5
